@@ -75,7 +75,7 @@ impl Zone {
             below_high: Flag::default(),
             boosted: Flag::default(),
             reclaiming: Flag::default(),
-            spared: Flag::default(),
+            under_reclaim: Flag::default(),
             scans: Scans::default(),
             compaction: ZoneState::new(),
             lock: MeasuredLock::new(ZoneInner {

@@ -54,7 +54,7 @@ impl LinuxAllocator {
         if got > 0 || out.is_empty() {
             return got;
         }
-        match self.alloc_helped(cx, request, help) {
+        match self.alloc_with_helpers(cx, request, help) {
             Ok(pfn) => {
                 out[0] = pfn;
                 1

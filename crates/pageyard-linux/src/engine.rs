@@ -73,7 +73,7 @@ unsafe impl PageAllocator for LinuxAllocator {
 
 impl PressureAllocator for LinuxAllocator {
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
-        self.alloc_helped(cx, request, Some(helpers))
+        self.alloc_with_helpers(cx, request, Some(helpers))
     }
 
     fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest> {

@@ -83,7 +83,7 @@ impl LinuxAllocator {
             return Err(Failure { why, tried: Attempts::default() });
         }
         let order = Order::of(frames.0.next_power_of_two().ilog2() as u8).max(align);
-        let first = self.alloc_helped(cx, &Request { order, ..*request }, help)?;
+        let first = self.alloc_with_helpers(cx, &Request { order, ..*request }, help)?;
         self.free_behind(first, order, frames);
         Ok(first)
     }

@@ -4,7 +4,7 @@
 use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;
 use crate::pcp;
-use crate::place::{Place, Watch};
+use crate::place::{FreeObserver, FreeStage};
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
 use pageyard_core::{CpuId, CpuSet, Cx, Frames, FreeError, Order, Pfn, block};
@@ -55,7 +55,7 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `free_unref_page`, and `free_one_page` past the lists.
-    pub(crate) fn free_checked<W: Watch>(
+    pub(crate) fn free_checked<W: FreeObserver>(
         &self,
         cx: &Cx,
         pfn: Pfn,
@@ -85,7 +85,7 @@ impl LinuxAllocator {
         if !zone.tags.swap(zone.number(pfn), from, Tag::Inside) {
             return Err(FreeError::NotAllocated);
         }
-        let _section = W::enter(Place::FreeOnePage);
+        let _section = W::enter(FreeStage::FreeOnePage);
         let mut locked = zone.lock_watched::<W>();
         locked.free_late(self.config.keeps_lists_pure());
         // The type may have changed before the lock was taken.
@@ -116,15 +116,15 @@ impl LinuxAllocator {
     }
 
     /// Frees a fragment's block as [`LinuxAllocator::free_frag`] does; `W` is told where the thread is.
-    pub(crate) fn free_frag_watched<W: Watch>(
+    pub(crate) fn free_frag_watched<W: FreeObserver>(
         &self,
         cx: &Cx,
         pfn: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
         let (to, place) = match self.config.frag_free {
-            FragFree::Buddy => (To::Zone, Place::FreePagesOk),
-            FragFree::Pcp => (To::Hot, Place::FreeUnrefPage),
+            FragFree::Buddy => (To::Zone, FreeStage::FreePagesOk),
+            FragFree::Pcp => (To::Hot, FreeStage::FreeUnrefPage),
         };
         let _freeing = W::enter(place);
         self.free_checked::<W>(cx, pfn, order, to)

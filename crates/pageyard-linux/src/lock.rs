@@ -1,6 +1,6 @@
 //! The zone lock, which measures how long its callers wait for it. Layer: parts of a zone.
 
-use crate::place::{Place, Watch};
+use crate::place::{FreeObserver, FreeStage};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -69,10 +69,10 @@ impl<T> MeasuredLock<T> {
 
     /// Takes the lock; `W` is told so.
     #[inline]
-    pub fn lock_watched<W: Watch>(&self) -> SpinMutexGuard<'_, T> {
-        let _taking = W::enter(Place::RawSpinLock);
+    pub fn lock_watched<W: FreeObserver>(&self) -> SpinMutexGuard<'_, T> {
+        let _taking = W::enter(FreeStage::RawSpinLock);
         let guard = self.inner.try_lock().unwrap_or_else(|| {
-            let _waiting = W::enter(Place::SpinLockSlowpath);
+            let _waiting = W::enter(FreeStage::SpinLockSlowpath);
             let start = Instant::now();
             let guard = self.wait();
             // ORDER: Relaxed: counters, which order nothing.

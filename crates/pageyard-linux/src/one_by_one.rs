@@ -1,7 +1,7 @@
 //! The reference as the page pools of 2018 used it. Layer: top.
 
 use crate::allocator::LinuxAllocator;
-use crate::place::Watch;
+use crate::place::FreeObserver;
 use pageyard_core::{
     AllocError, AuditError, Census, ClaimError, CpuId, CpuSet, Cx, Drained, FreeError, Migratetype, Order,
     PageAllocator, PcpStats, Pfn, Request, Stats, ZoneId, ZoneStats,
@@ -19,7 +19,7 @@ pub struct OneByOne<W = ()> {
     watch: PhantomData<fn() -> W>,
 }
 
-impl<W: Watch> OneByOne<W> {
+impl<W: FreeObserver> OneByOne<W> {
     /// Makes it from a reference.
     #[must_use]
     pub fn new(allocator: LinuxAllocator) -> OneByOne<W> {
@@ -30,7 +30,7 @@ impl<W: Watch> OneByOne<W> {
 // SAFETY: every call but one goes to one allocator, which keeps the promises; that one calls `alloc` of it, at most
 // once.
 #[allow(unsafe_code, reason = "a promise that is passed on")]
-unsafe impl<W: Watch> PageAllocator for OneByOne<W> {
+unsafe impl<W: FreeObserver> PageAllocator for OneByOne<W> {
     #[inline]
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.allocator.alloc(cx, request)

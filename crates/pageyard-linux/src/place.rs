@@ -1,12 +1,12 @@
 //! Where a thread is while it frees a block: the functions that a profile of Linux shows. Layer: values.
 //!
-//! Who wants to know gives the free a [`Watch`]. Every other free has `()` in its place, which is nothing: the code
+//! A caller that wants to know gives the free a [`FreeObserver`]. Every other free has `()` in its place: the code
 //! compiled for it is the code without this file.
 
 /// A function of Linux that a profile of its frees shows, by what stands for it here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Place {
+pub enum FreeStage {
     /// `free_unref_page`: a free to the CPU's list, the list's own way back to the zone included.
     FreeUnrefPage,
     /// `__free_pages_ok`: a free past the lists.
@@ -20,18 +20,18 @@ pub enum Place {
 }
 
 /// Told where a thread is.
-pub trait Watch: 'static {
+pub trait FreeObserver: 'static {
     /// The stay in a place: it ends when this is dropped.
     type Stay;
 
     /// Says that the calling thread enters a place. It may do so within another.
-    fn enter(place: Place) -> Self::Stay;
+    fn enter(place: FreeStage) -> Self::Stay;
 }
 
 /// Watches nothing.
-impl Watch for () {
+impl FreeObserver for () {
     type Stay = ();
 
     #[inline(always)]
-    fn enter(_: Place) {}
+    fn enter(_: FreeStage) {}
 }

@@ -6,7 +6,7 @@ use crate::effort::{Effort, Mark};
 use crate::fallback::Found;
 use crate::freelist::End;
 use crate::pcp::{Listed, Spill};
-use crate::place::Watch;
+use crate::place::FreeObserver;
 use crate::tag::Tag;
 use crate::zone::Zone;
 use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneKind};
@@ -69,7 +69,7 @@ impl Zone {
     /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if the list holds too
     /// many.
     #[inline]
-    pub fn give_listed<W: Watch>(
+    pub fn give_listed<W: FreeObserver>(
         &self,
         pages: &mut CpuPages,
         to: Listed,
@@ -103,7 +103,7 @@ impl Zone {
     /// # Linux
     /// `free_pcppages_bulk`.
     #[inline(never)]
-    fn spill<W: Watch>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
+    fn spill<W: FreeObserver>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         if spill.frames == 0 || pages.lists.held() == 0 {
             return 0;
         }

@@ -12,7 +12,7 @@ impl LinuxAllocator {
     /// Allocates without help.
     #[inline]
     pub(crate) fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        Ok(self.alloc_helped(cx, request, None::<&NoHelp>)?)
+        Ok(self.alloc_with_helpers(cx, request, None::<&NoHelp>)?)
     }
 
     /// Allocates, with help if any was given.
@@ -20,7 +20,7 @@ impl LinuxAllocator {
     /// # Linux
     /// `__alloc_pages`.
     #[inline(always)]
-    pub(crate) fn alloc_helped<H: Helpers>(
+    pub(crate) fn alloc_with_helpers<H: Helpers>(
         &self,
         cx: &Cx,
         request: &Request,

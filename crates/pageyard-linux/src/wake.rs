@@ -28,8 +28,8 @@ impl LinuxAllocator {
 
     /// Sees to it that requests take from a node last while its background reclaimer is awake, where they do.
     pub(crate) fn spare(&self, node: &Node) {
-        let spared = self.config.spares_reclaiming_nodes && self.nodes.len() > 1 && node.awake.get();
-        node.zones().for_each(|place| self.zones[place].spared.set(spared));
+        let under_reclaim = self.config.spares_reclaiming_nodes && self.nodes.len() > 1 && node.awake.get();
+        node.zones().for_each(|place| self.zones[place].under_reclaim.set(under_reclaim));
     }
 
     /// Returns the zones of a node up to a kind, the lowest first.

@@ -83,8 +83,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Goes from zone to zone; to those that are spared only if it `crowds`. Compiled separately for each form of the
-    /// step, and otherwise identical: only the step differs.
+    /// Goes from zone to zone; to those under reclaim only if `allow_reclaiming_nodes`. Compiled separately for each form
+    /// of the step, and otherwise identical: only the step differs.
     ///
     /// # Linux
     /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again to mix types.
@@ -95,7 +95,7 @@ impl LinuxAllocator {
         request: &Request,
         walk: &Walk<'_>,
         effort: Effort,
-        crowds: bool,
+        allow_reclaiming_nodes: bool,
     ) -> Option<Pfn> {
         let order = request.order;
         let preferred = &walk.list[walk.first];
@@ -109,7 +109,7 @@ impl LinuxAllocator {
             if effort.nofragment && zone.span.node != node && !self.config.defrag_mode {
                 continue;
             }
-            if zone.spared.get() && !crowds {
+            if zone.under_reclaim.get() && !allow_reclaiming_nodes {
                 continue;
             }
             let above = |mark| {
@@ -140,8 +140,9 @@ impl LinuxAllocator {
             }
             return Some(pfn);
         }
-        let (effort, crowds) = self.next_try::<S>(request, walk, effort, crowds)?;
-        self.try_walk::<S>(cx, request, walk, effort, crowds)
+        let (effort, allow_reclaiming_nodes) =
+            self.next_try::<S>(request, walk, effort, allow_reclaiming_nodes)?;
+        self.try_walk::<S>(cx, request, walk, effort, allow_reclaiming_nodes)
     }
 
     /// Returns how a request that got nothing goes through the zonelist once more, if it does. A mixed pageblock costs
@@ -151,7 +152,7 @@ impl LinuxAllocator {
         request: &Request,
         walk: &Walk<'_>,
         effort: Effort,
-        crowds: bool,
+        allow_reclaiming_nodes: bool,
     ) -> Option<(Effort, bool)> {
         // With `defrag_mode` the slow path gives this up, for requests that wait.
         let keeps = effort.nofragment && !self.config.defrag_mode;
@@ -161,12 +162,12 @@ impl LinuxAllocator {
         let mut zones = zones.map(|at| &self.zones[walk.list[at].zone]);
         let first = self.zones[walk.list[walk.first].zone].span.node;
         if keeps && zones.clone().any(|zone| zone.span.node != first) {
-            return Some((Effort { nofragment: false, ..effort }, crowds));
+            return Some((Effort { nofragment: false, ..effort }, allow_reclaiming_nodes));
         }
-        if !crowds && zones.any(|zone| zone.spared.get()) {
+        if !allow_reclaiming_nodes && zones.any(|zone| zone.under_reclaim.get()) {
             return Some((effort, true));
         }
-        keeps.then_some((Effort { nofragment: false, ..effort }, crowds))
+        keeps.then_some((Effort { nofragment: false, ..effort }, allow_reclaiming_nodes))
     }
 
     /// Walks the zonelist once more, on the slow path.

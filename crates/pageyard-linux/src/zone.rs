@@ -12,7 +12,7 @@ use crate::late::Late;
 use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
-use crate::place::Watch;
+use crate::place::FreeObserver;
 use crate::scans::Scans;
 use crate::slot::{Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
@@ -60,7 +60,7 @@ pub struct Zone {
     /// Whether the background reclaimer is at work here.
     pub reclaiming: Flag,
     /// Whether requests take from it last: the background reclaimer of its node is awake.
-    pub spared: Flag,
+    pub under_reclaim: Flag,
     /// Reclaim's scan counts, if they are kept by zone.
     pub scans: Scans,
     /// Compaction's state.
@@ -124,7 +124,7 @@ impl Zone {
 
     /// Takes the zone lock as [`Zone::lock`] does; `W` is told so.
     #[inline]
-    pub fn lock_watched<W: Watch>(&self) -> Locked<'_> {
+    pub fn lock_watched<W: FreeObserver>(&self) -> Locked<'_> {
         let off = self.interrupts.off();
         Locked { zone: self, inner: self.lock.lock_watched::<W>(), _off: off }
     }

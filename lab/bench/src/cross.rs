@@ -10,7 +10,7 @@ use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
 use crate::harness::handover::Padded;
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::moves::Moves;
 use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
@@ -194,7 +194,7 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
     result.skipped = others.skipped;
     subjects.push(queue());
     let groups = options.groups;
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     // An untimed pass, which also says who can.
     subjects.retain(|s| {
         let can = s.cross(&team, groups).is_some();

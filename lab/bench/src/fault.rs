@@ -13,7 +13,7 @@
 use super::{Noise, SAMPLES, Skipped};
 use crate::clear::FEWEST_COUNTED;
 use crate::harness::clock::now_ns;
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
@@ -237,7 +237,7 @@ fn measure(
     drop(Mapping::new(options.memory * cpus.len(), backing)?);
     let mut turns: Vec<Path> = Path::ALL.into_iter().chain([Path::Kernel]).collect();
     let mut failed = None;
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     let series = Sampler::new(options.samples).run(&mut turns, |path| {
         match sample(*path, backing, options.memory, cpus) {
             Ok(gbps) => Sample::from(gbps.map(|gbps| [gbps])),

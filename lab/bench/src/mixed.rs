@@ -9,7 +9,7 @@
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
 use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::memory::Memory;
 pub use crate::harness::mixed::sequence::{MixedPattern, RECORDED, ZONE, share};
 use crate::harness::mixed::work::{MixedLoad, Nothing, Phase, Setting, Work};
@@ -359,7 +359,7 @@ impl Mixed {
                 }
             }
         }
-        let watch = Watch::start();
+        let watch = InterferenceWatch::start();
         let series =
             Sampler::new(self.samples).warmed().telling(tell).run(&mut turns, |turn| turn.sample(team));
         let harness = [&series[0], &series[series.len() - 1]].map(|[ns]| ns.median());

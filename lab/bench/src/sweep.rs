@@ -8,7 +8,7 @@ use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::engines::MEMORY;
 use crate::harness::locked::LockedPairs;
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::moves::Moves;
 use crate::harness::noise::Disturbance;
 pub use crate::harness::pattern::Pattern;
@@ -239,7 +239,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
     let mut sweep = Sweep { machine: Machine::measured(), samples: options.samples, ..Sweep::default() };
     let uml = sweep.linux_uml(options);
     sweep.external = options.external.as_ref().map(|external| ExternalNote::of(external, &sweep.machine));
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     let cpus = cpus();
     let team = Team::new(&cpus);
     let most = options.threads.iter().copied().filter(|n| *n <= team.len()).max().unwrap_or(1);

@@ -28,7 +28,7 @@ pub struct Shape {
 
 /// A block that the stream believes to hold.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldBlock {
     operation: u32,
     /// Of a bulk request: which of its frames.
     sub: Option<u16>,
@@ -60,7 +60,7 @@ struct Maker {
     rng: Rng,
     shape: Shape,
     operations: Vec<Operation>,
-    held: Vec<Held>,
+    held: Vec<HeldBlock>,
     bulks: Vec<u32>,
     frames: u64,
 }
@@ -148,7 +148,7 @@ impl Maker {
         }
     }
 
-    fn pick(&mut self, frees: Frees) -> Option<Held> {
+    fn pick(&mut self, frees: Frees) -> Option<HeldBlock> {
         let last = self.held.len().checked_sub(1)?;
         let place = match frees {
             Frees::Newest => last,
@@ -164,7 +164,8 @@ impl Maker {
         if !self.bulks.is_empty() && self.chance(20) {
             let place = self.rng.usize(0..self.bulks.len());
             let bulk = self.bulks.swap_remove(place);
-            let (gone, kept): (Vec<Held>, Vec<Held>) = self.held.iter().partition(|h| h.operation == bulk);
+            let (gone, kept): (Vec<HeldBlock>, Vec<HeldBlock>) =
+                self.held.iter().partition(|h| h.operation == bulk);
             self.held = kept;
             self.frames -= gone.iter().map(|h| h.frames).sum::<u64>();
             self.operations.push(Operation::new(Kind::FreeBulk, cpu, bulk));
@@ -173,7 +174,7 @@ impl Maker {
         }
     }
 
-    fn free_one(&mut self, held: Held, cpu: u8) {
+    fn free_one(&mut self, held: HeldBlock, cpu: u8) {
         let from = self.operations[held.operation as usize];
         let frag = from.order == 0 || from.flags & COMPOUND != 0;
         let kind = if frag && self.chance(150) { Kind::FreeFrag } else { Kind::Free };
@@ -286,10 +287,10 @@ impl Maker {
         if singles {
             self.bulks.push(operation);
             let subs = 0..count as u16;
-            self.held.extend(subs.map(|sub| Held { operation, sub: Some(sub), frames: 1 }));
+            self.held.extend(subs.map(|sub| HeldBlock { operation, sub: Some(sub), frames: 1 }));
             self.frames += u64::from(count);
         } else {
-            self.held.push(Held { operation, sub: None, frames: 1 << order });
+            self.held.push(HeldBlock { operation, sub: None, frames: 1 << order });
             self.frames += 1 << order;
         }
     }

@@ -44,7 +44,7 @@ pub enum Use {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct OwnedBlock {
     order: Order,
     content: u64,
     of: Use,
@@ -54,7 +54,7 @@ struct Held {
 /// The owner of some of an engine's frames. Each has a content that must survive every move.
 pub struct Owner<'e, E> {
     engine: &'e E,
-    held: Mutex<HashMap<u64, Held>>,
+    held: Mutex<HashMap<u64, OwnedBlock>>,
     next: AtomicU64,
     moves: AtomicU64,
     /// Blocks of several frames that were moved.
@@ -78,7 +78,7 @@ impl<'e, E: PageAllocator> Owner<'e, E> {
     /// Takes a block that was allocated into its books.
     pub fn keep(&self, pfn: Pfn, order: Order, of: Use) {
         let content = self.next.fetch_add(1, Ordering::SeqCst);
-        let held = Held { order, content, of, isolated: false };
+        let held = OwnedBlock { order, content, of, isolated: false };
         let before = self.held.lock().unwrap().insert(pfn.0, held);
         assert!(before.is_none(), "{pfn} was handed out twice");
     }

@@ -50,7 +50,7 @@ impl Step {
 }
 
 /// The outcome of some steps.
-pub struct Outcome {
+pub struct Rerun {
     /// Those that ran, each naming the place where its block lay; the last is the one that failed, if one did.
     pub ran: Vec<Step>,
     /// The first fault.
@@ -58,7 +58,7 @@ pub struct Outcome {
 }
 
 /// Runs steps on a new engine, up to the first fault.
-pub fn rerun<B: Build>(build: &B, regions: &[Region], cpus: u32, steps: &[Step]) -> Outcome {
+pub fn rerun<B: Build>(build: &B, regions: &[Region], cpus: u32, steps: &[Step]) -> Rerun {
     let mut ran = Vec::with_capacity(steps.len());
     let outcome = quietly(|| {
         let session = Session::new(build, regions, cpus);
@@ -72,7 +72,7 @@ pub fn rerun<B: Build>(build: &B, regions: &[Region], cpus: u32, steps: &[Step])
         run.session.finish()
     });
     let verdict = outcome.map_err(|panic| format!("a panic: {panic}")).and_then(|verdict| verdict);
-    Outcome { ran, fault: verdict.err() }
+    Rerun { ran, fault: verdict.err() }
 }
 
 struct Run<E> {

@@ -1,6 +1,6 @@
 //! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
 
-use pageyard::engine::{CpuLists, ListIdx, Pushed, Unchanged, Watch};
+use pageyard::engine::{CpuLists, DescriptorWatch, ListIdx, Pushed, Unchanged};
 use pageyard::{Alone, CpuId, Exclusive, PerCpu, TryLock};
 use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,7 +50,7 @@ unsafe impl PerCpu for Faulty {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         if self.now(Wrong::Unchecked) {

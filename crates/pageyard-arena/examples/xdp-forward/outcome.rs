@@ -79,7 +79,7 @@ impl Timed {
 
 /// The results of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ForwardReport {
     /// From the first packet until the last one was through.
     pub took: Duration,
     /// The packets.
@@ -106,7 +106,7 @@ pub struct Outcome {
     pub lines: Option<u64>,
 }
 
-impl Outcome {
+impl ForwardReport {
     /// Returns whether every frame is where it should be and every packet that arrived was right.
     pub fn is_sound(&self) -> bool {
         let Places { kernel, twice, strange, .. } = self.places;

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::frames::Kind;
 use crate::options::Options;
-use crate::outcome::{Outcome, Timed};
+use crate::outcome::{ForwardReport, Timed};
 use crate::run::Completion;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub struct Row {
     /// Whether lines were counted, so that times say nothing.
     pub counted: bool,
     /// Its results.
-    pub outcome: Outcome,
+    pub outcome: ForwardReport,
 }
 
 /// All runs.
@@ -50,7 +50,7 @@ impl Report {
         if json { format!("{:#}\n", self.document()) } else { self.tables() + &self.accounts() }
     }
 
-    fn of(&self, kind: Kind, completion: Completion, counted: bool) -> impl Iterator<Item = &Outcome> {
+    fn of(&self, kind: Kind, completion: Completion, counted: bool) -> impl Iterator<Item = &ForwardReport> {
         let rows = self.rows.iter();
         rows.filter(move |row| (row.kind, row.completion, row.counted) == (kind, completion, counted))
             .map(|row| &row.outcome)
@@ -155,7 +155,7 @@ impl Report {
     fn accounts(&self) -> String {
         let mut text = "\npackets and frames, over all runs\n".to_owned();
         for (kind, completion) in self.settings() {
-            let runs: Vec<&Outcome> =
+            let runs: Vec<&ForwardReport> =
                 [false, true].into_iter().flat_map(|counted| self.of(kind, completion, counted)).collect();
             text += &format!(
                 "{}, completions by {} worker: {}\n",
@@ -187,13 +187,13 @@ impl Cost {
     }
 }
 
-fn rate(run: &Outcome) -> f64 {
+fn rate(run: &ForwardReport) -> f64 {
     run.packets.arrived as f64 / run.took.as_secs_f64()
 }
 
 /// Says where packets and frames ended.
-fn account(runs: &[&Outcome]) -> String {
-    let sum = |of: &dyn Fn(&Outcome) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
+fn account(runs: &[&ForwardReport]) -> String {
+    let sum = |of: &dyn Fn(&ForwardReport) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
     let unexplained: i64 = runs.iter().map(|run| run.packets.unexplained).sum();
     let mut text = format!(
         "{} sent, {} arrived; dropped: {} by the source's device, {} without a frame or room, {} by the outgoing device, {} at the \
@@ -238,7 +238,7 @@ fn account(runs: &[&Outcome]) -> String {
     text
 }
 
-fn one(run: &Outcome, clock: &Clock) -> Value {
+fn one(run: &ForwardReport, clock: &Clock) -> Value {
     let (p, f) = (run.packets, run.places);
     let timed = |calls: &Timed| {
         json!({

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::net::{self, Network};
 use crate::packet;
 use crate::shared;
-use crate::socket::{CHUNK, Place, Socket, Umem};
+use crate::socket::{CHUNK, QueueConfig, Socket, Umem};
 use rustix::io::Errno;
 use std::ptr::NonNull;
 
@@ -211,7 +211,7 @@ fn sockets(
             Some(owner) => Umem::Of(owner),
             None => Umem::Register(memory.at, memory.bytes),
         };
-        let place = Place { device, queue: first + queue, entries: sizes.entries };
+        let place = QueueConfig { device, queue: first + queue, entries: sizes.entries };
         opened.push(Socket::open(umem, place).map_err(|why| refused(name, first + queue, why))?);
     }
     Ok(opened)

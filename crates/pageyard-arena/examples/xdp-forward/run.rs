@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::ends;
 use crate::failure::Failure;
 use crate::frames::Store;
-use crate::outcome::{Counts, Killed, Outcome, Packets, Timed};
+use crate::outcome::{Counts, ForwardReport, Killed, Packets, Timed};
 use crate::packet::restore;
 use crate::process::Child;
 use crate::rig::{Queue, Rig};
@@ -85,7 +85,7 @@ pub fn run(
     plan: Plan,
     random: &mut fastrand::Rng,
     progress: &mut dyn FnMut(u64),
-) -> Result<Outcome, Failure> {
+) -> Result<ForwardReport, Failure> {
     let before = Counts::read(setting.rig)?;
     let survey = Survey::settled(setting.rig, PATIENCE).dealt(setting.rig);
     sound(&survey)?;
@@ -103,7 +103,7 @@ pub fn run(
     let balance = survey.settle(setting.store);
     let after = Counts::read(setting.rig)?;
     let slots = || setting.board.slots.iter();
-    Ok(Outcome {
+    Ok(ForwardReport {
         took,
         packets: Packets::of(setting.board, &before, &after),
         places: survey.places,

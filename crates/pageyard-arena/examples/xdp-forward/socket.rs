@@ -32,7 +32,7 @@ pub enum Umem<'a> {
 
 /// A network device's queue, and how large the rings are that serve it.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct QueueConfig {
     /// The device's index in the socket's network namespace.
     pub device: u32,
     /// The queue of the device.
@@ -61,7 +61,7 @@ impl Socket {
     ///
     /// # Errors
     /// The kernel's error; `EAFNOSUPPORT` if it has no AF_XDP.
-    pub fn open(umem: Umem<'_>, place: Place) -> Result<Socket, Errno> {
+    pub fn open(umem: Umem<'_>, place: QueueConfig) -> Result<Socket, Errno> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         if let Umem::Register(at, bytes) = umem {
             let registration = XdpUmemReg {

@@ -186,7 +186,7 @@ impl Drop for Mapping {
 
 /// Sets addresses aside for so many bytes, aligned to a pageblock or to the backing's pages: a block of an order is
 /// then aligned to its size in memory, too, up to that.
-fn set_aside(bytes: usize, page: PageSize) -> Result<Place, BackingError> {
+fn set_aside(bytes: usize, page: PageSize) -> Result<ReservedRange, BackingError> {
     let align = page.max(PageSize::Huge2M).bytes();
     let all = bytes.checked_add(align).ok_or(BackingError::TooLarge { bytes })?;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -196,17 +196,17 @@ fn set_aside(bytes: usize, page: PageSize) -> Result<Place, BackingError> {
     let whole = NonNull::new(whole.cast::<u8>()).expect("the kernel maps nothing at address 0");
     let skip = whole.align_offset(align);
     // SAFETY: at most what was set aside in excess.
-    Ok(Place { at: unsafe { whole.add(skip) }, whole, all })
+    Ok(ReservedRange { at: unsafe { whole.add(skip) }, whole, all })
 }
 
 /// Addresses that were set aside; given up when it is dropped.
-struct Place {
+struct ReservedRange {
     at: NonNull<u8>,
     whole: NonNull<u8>,
     all: usize,
 }
 
-impl Place {
+impl ReservedRange {
     /// Makes the mapping that was put there the owner of the addresses.
     fn filled(self, bytes: usize, backing: Backing, file: Option<OwnedFd>) -> Mapping {
         let whole = (self.whole, self.all);
@@ -216,7 +216,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReservedRange {
     fn drop(&mut self) {
         // SAFETY: it was mapped by this, and nothing lives there.
         let _ = unsafe { munmap(self.whole.as_ptr().cast(), self.all) };

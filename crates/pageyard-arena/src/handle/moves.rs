@@ -17,7 +17,7 @@ pub(super) struct Mover<'a, P: PerCpu>(pub(super) &'a Arena<P>);
 
 /// A handle whose frame a compaction has.
 #[derive(Debug)]
-pub(super) struct Isolated {
+pub(super) struct IsolatedHandle {
     id: SlotId,
     pfn: Pfn,
 }
@@ -26,21 +26,21 @@ pub(super) struct Isolated {
 //         2. In every other case the slot never named it. 3. What is pinned is not moved: `moved` succeeds only on the
 //         very word that `begin` made, which a pin changes for good.
 unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
-    type Isolated = Isolated;
+    type Isolated = IsolatedHandle;
 
-    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Isolated, Busy> {
+    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<IsolatedHandle, Busy> {
         let table = self.0.table();
         // What no handle has is a block, whose owner knows its address.
         let id = table.owner(pfn).ok_or(Busy::Pinned)?;
         let taken = table.update(id, |slot| if slot.pfn() == pfn { slot.isolate() } else { None });
         match taken {
-            Some(_) => Ok(Isolated { id, pfn }),
+            Some(_) => Ok(IsolatedHandle { id, pfn }),
             None if table.get(id).pins() > 0 => Err(Busy::Locked),
             None => Err(Busy::Gone),
         }
     }
 
-    fn migrate(&self, from: &mut Isolated, to: Pfn, _: Mode) -> Result<(), MigrateError> {
+    fn migrate(&self, from: &mut IsolatedHandle, to: Pfn, _: Mode) -> Result<(), MigrateError> {
         if !self.is_target(to) {
             return Err(MigrateError::Refused);
         }
@@ -62,7 +62,7 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
         Err(self.failed(from))
     }
 
-    fn putback(&self, from: Isolated) {
+    fn putback(&self, from: IsolatedHandle) {
         if let Some(before) = self.0.table().update(from.id, |slot| Some(slot.put_back()))
             && !before.is_live()
         {
@@ -86,7 +86,7 @@ impl<P: PerCpu> Mover<'_, P> {
     }
 
     /// Tells why a move failed: the handle was pinned, or dropped. A dropped one is freed here.
-    fn failed(&self, from: &Isolated) -> MigrateError {
+    fn failed(&self, from: &IsolatedHandle) -> MigrateError {
         if self.0.table().get(from.id).is_live() {
             return MigrateError::Again;
         }

@@ -1,7 +1,7 @@
 //! The same names where there are no restartable sequences: none of these types can be made.
 
 use super::answers::{Counts, Unavailable};
-use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
+use pageyard::engine::{CpuLists, DescriptorWatch, Pushed, Unchanged};
 use pageyard::{CpuId, PerCpu};
 
 /// Nothing: restartable sequences are for Linux on x86-64.
@@ -101,7 +101,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         _: CpuId,
         _: usize,
         _: u32,
-        _: Watch<'_>,
+        _: DescriptorWatch<'_>,
         _: impl FnOnce() -> bool,
     ) -> Pushed {
         match *self {}

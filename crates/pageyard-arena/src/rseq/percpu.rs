@@ -4,7 +4,9 @@ use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
 use super::emit::{ABORTED, CARRY, LOST};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, CpuWords, ListIdx, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{
+    CpuLists, CpuWords, DescriptorWatch, ListIdx, Pushed, RawLists, TagPlace, Unchanged, Winning,
+};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -159,7 +161,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
         cpus: u32,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         answer: i64,
     ) -> bool {
         let lists = RawLists { slots, cpus };
@@ -279,7 +281,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         let lists = lists.raw();

@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::{ListIdx, RawCpuWords, RawLists, RawPlace, Unchanged, Watch};
+use pageyard::engine::{DescriptorWatch, ListIdx, RawCpuWords, RawLists, RawPlace, Unchanged};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -89,7 +89,13 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: ListIdx) -> i64 {
 /// # Safety
 /// As [`pop`].
 #[inline(always)]
-pub(super) unsafe fn push(area: Area, lists: RawLists, list: ListIdx, item: u32, watch: Watch<'_>) -> i64 {
+pub(super) unsafe fn push(
+    area: Area,
+    lists: RawLists,
+    list: ListIdx,
+    item: u32,
+    watch: DescriptorWatch<'_>,
+) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. After the newest item there is room for as many as the word says. 3. As in `pop`.
     //         4. What is watched is borrowed for as long as this runs.
@@ -118,7 +124,7 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: ListIdx, item: u32,
             item = in(reg) item,
             watched = in(reg) watch.raw().0,
             watch = in(reg) watch.raw().1,
-            OUT = const Watch::OUT,
+            OUT = const DescriptorWatch::OUT,
             t = out(reg) result,
             head = inout(reg) distance(list) => _,
             word = out(reg) _,

@@ -1,6 +1,6 @@
 //! The try-lock variant with a count of how often a list was in use.
 
-use pageyard::engine::{CpuLists, ListIdx, Pushed, Unchanged, Watch};
+use pageyard::engine::{CpuLists, DescriptorWatch, ListIdx, Pushed, Unchanged};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,7 +36,7 @@ unsafe impl PerCpu for Counting {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         let pushed = TryLock.push(lists, cpu, list, item, watch, win);

@@ -12,13 +12,13 @@ use crate::units::{BlockId, Order, Pfn};
 pub const CLUSTER: usize = 32;
 
 /// A block that its owner has taken out of use: a frame, or several that move as a whole.
-pub type Isolated<O> = (BlockId, <O as Migrate>::Isolated);
+pub type IsolatedBlock<O> = (BlockId, <O as Migrate>::Isolated);
 
 /// Blocks, most of them single frames, that their owner has taken out of use. Those still here when it is dropped are
 /// put back, including those after one whose owner panics.
 ///
 /// Each block has a place, which keeps its number when others leave.
-pub struct Cluster<'a, O: Migrate, R: Room<Isolated<O>>> {
+pub struct Cluster<'a, O: Migrate, R: Room<IsolatedBlock<O>>> {
     owner: &'a O,
     mode: Mode,
     blocks: R,
@@ -26,7 +26,7 @@ pub struct Cluster<'a, O: Migrate, R: Room<Isolated<O>>> {
     frames: u64,
 }
 
-impl<'a, O: Migrate, R: Room<Isolated<O>>> Cluster<'a, O, R> {
+impl<'a, O: Migrate, R: Room<IsolatedBlock<O>>> Cluster<'a, O, R> {
     /// Makes an empty one.
     pub fn new(owner: &'a O, mode: Mode) -> Self {
         Cluster { owner, mode, blocks: R::new(), frames: 0 }
@@ -131,12 +131,12 @@ impl<'a, O: Migrate, R: Room<Isolated<O>>> Cluster<'a, O, R> {
     }
 
     /// Takes the block at a place out, to be dropped: it has moved, or there is nothing left to move.
-    pub fn remove(&mut self, place: usize) -> Option<Isolated<O>> {
+    pub fn remove(&mut self, place: usize) -> Option<IsolatedBlock<O>> {
         self.blocks.places_mut().get_mut(place)?.take()
     }
 
     /// Returns a block to the place that it was taken from.
-    pub fn restore(&mut self, place: usize, isolated: Isolated<O>) {
+    pub fn restore(&mut self, place: usize, isolated: IsolatedBlock<O>) {
         if let Some(slot) = self.blocks.places_mut().get_mut(place) {
             *slot = Some(isolated);
         }
@@ -157,7 +157,7 @@ impl<'a, O: Migrate, R: Room<Isolated<O>>> Cluster<'a, O, R> {
     }
 }
 
-impl<O: Migrate, R: Room<Isolated<O>>> Drop for Cluster<'_, O, R> {
+impl<O: Migrate, R: Room<IsolatedBlock<O>>> Drop for Cluster<'_, O, R> {
     fn drop(&mut self) {
         self.put_back();
     }
@@ -166,7 +166,7 @@ impl<O: Migrate, R: Room<Isolated<O>>> Drop for Cluster<'_, O, R> {
 /// Isolated blocks on their way back to their owner.
 struct PutBack<'s, O: Migrate> {
     owner: &'s O,
-    left: core::slice::IterMut<'s, Option<Isolated<O>>>,
+    left: core::slice::IterMut<'s, Option<IsolatedBlock<O>>>,
 }
 
 impl<O: Migrate> PutBack<'_, O> {

@@ -15,7 +15,7 @@ mod score;
 mod step;
 mod work;
 
-pub use cluster::{CLUSTER, Cluster, Isolated};
+pub use cluster::{CLUSTER, Cluster, IsolatedBlock};
 pub use frame::FrameState;
 pub use migrate::{Busy, Listed, Migrate, MigrateError, Mode};
 pub use room::{Room, Slots};

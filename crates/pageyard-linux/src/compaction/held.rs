@@ -8,14 +8,14 @@ const WORDS: usize = 1024 / 64;
 
 /// Free frames of the block that is being emptied. To the engine they are allocated blocks of order 0. Those still here
 /// when it is dropped go back.
-pub(super) struct Held<'a, M: CompactionView> {
+pub(super) struct HeldFrames<'a, M: CompactionView> {
     map: &'a M,
     frames: FrameSet,
 }
 
-impl<'a, M: CompactionView> Held<'a, M> {
-    pub(super) fn new(map: &'a M) -> Held<'a, M> {
-        Held { map, frames: FrameSet::default() }
+impl<'a, M: CompactionView> HeldFrames<'a, M> {
+    pub(super) fn new(map: &'a M) -> HeldFrames<'a, M> {
+        HeldFrames { map, frames: FrameSet::default() }
     }
 
     /// Adds a frame of the block that starts at `base`; `false` where frames of another block are held.
@@ -41,7 +41,7 @@ impl<'a, M: CompactionView> Held<'a, M> {
     }
 }
 
-impl<M: CompactionView> Drop for Held<'_, M> {
+impl<M: CompactionView> Drop for HeldFrames<'_, M> {
     fn drop(&mut self) {
         self.release();
     }

@@ -64,7 +64,7 @@ impl<'a, M: CompactionView> Job<'a, M> {
         if self.plan.thorough && self.knobs.hints == Hints::NothingFound {
             return true;
         }
-        let spared = match self.knobs.hints {
+        let skipped = match self.knobs.hints {
             Hints::NothingFound => info.free_whole,
             _ => {
                 let wanted = self.plan.order().filter(|_| self.knobs.spare_wanted).unwrap_or(PAGEBLOCK_ORDER);
@@ -72,7 +72,8 @@ impl<'a, M: CompactionView> Job<'a, M> {
                 matches!(self.map.frame(first), FrameState::Free(o) if o >= wanted)
             }
         };
-        !spared && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
+        !skipped
+            && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
     }
 
     /// Returns whether the owner of an allocated block of this order is asked to move it.

@@ -2,7 +2,7 @@
 
 use super::view::Cluster;
 use pageyard_core::allocator::Cx;
-use pageyard_core::compaction::Isolated;
+use pageyard_core::compaction::IsolatedBlock;
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard_core::units::{BlockId, Order, Pfn};
 
@@ -111,7 +111,7 @@ impl<'a, O: Migrate> Moving<'a, O> {
     }
 
     /// Takes the next block out, to be dropped: it has moved, or there is nothing left to move.
-    pub(super) fn remove(&mut self) -> Option<Isolated<O>> {
+    pub(super) fn remove(&mut self) -> Option<IsolatedBlock<O>> {
         self.cluster.remove(self.place(self.at))
     }
 

@@ -2,7 +2,7 @@
 
 use super::fast::FastSearch;
 use super::forget::{Forget, forget_hints};
-use super::held::Held;
+use super::held::HeldFrames;
 use super::job::Job;
 use super::knobs::{Finish, Hints};
 use super::moving::Ending;
@@ -52,7 +52,7 @@ pub(super) struct Pass<'a, M: CompactionView, O: Migrate> {
     /// A number for this compaction, for skipping by chance.
     seed: u64,
     pub(super) targets: Targets<'a, M>,
-    pub(super) held: Held<'a, M>,
+    pub(super) held: HeldFrames<'a, M>,
     pub(super) source: Option<Source<'a>>,
 }
 
@@ -160,7 +160,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
             whole,
             seed,
             targets: Targets::new(job.map, &job.cx),
-            held: Held::new(job.map),
+            held: HeldFrames::new(job.map),
             source: None,
         };
         pass.in_step = pass.begins_in_step();

@@ -4,7 +4,7 @@ use super::held_frees::{HeldFrees, Places};
 use super::knobs::Knobs;
 use super::state::ZoneState;
 use pageyard_core::allocator::Cx;
-use pageyard_core::compaction::{self, FrameState, Isolated};
+use pageyard_core::compaction::{self, FrameState, IsolatedBlock};
 use pageyard_core::memmap::{ZoneKind, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::request::RequestFlags;
@@ -120,7 +120,7 @@ pub enum Direct {
 }
 
 /// A cluster of isolated frames, which can grow to a pageblock and more.
-pub(super) type Cluster<'a, O> = compaction::Cluster<'a, O, Places<Isolated<O>>>;
+pub(super) type Cluster<'a, O> = compaction::Cluster<'a, O, Places<IsolatedBlock<O>>>;
 
 /// Compaction's view of an engine.
 ///

@@ -4,7 +4,7 @@ use pageyard_core::{
     Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region,
     Request, ZoneKind,
 };
-use pageyard_linux::place::{Place, Watch};
+use pageyard_linux::place::{FreeObserver, FreeStage};
 use pageyard_linux::{Config, LinuxAllocator, OneByOne};
 use std::cell::RefCell;
 
@@ -12,12 +12,12 @@ const CX: Cx = Cx::on(CpuId(0));
 
 thread_local! {
     /// The places that this thread entered and left (`false`), in order.
-    static PATH: RefCell<Vec<(Place, bool)>> = const { RefCell::new(Vec::new()) };
+    static PATH: RefCell<Vec<(FreeStage, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
 struct Noted;
 
-struct Stay(Place);
+struct Stay(FreeStage);
 
 impl Drop for Stay {
     fn drop(&mut self) {
@@ -25,10 +25,10 @@ impl Drop for Stay {
     }
 }
 
-impl Watch for Noted {
+impl FreeObserver for Noted {
     type Stay = Stay;
 
-    fn enter(place: Place) -> Stay {
+    fn enter(place: FreeStage) -> Stay {
         PATH.with_borrow_mut(|path| path.push((place, true)));
         Stay(place)
     }
@@ -46,7 +46,7 @@ fn request() -> Request {
 }
 
 /// Frees a fragment's frame and returns the places that the free went through.
-fn path_of(allocator: &OneByOne<Noted>, pfn: Pfn) -> Vec<(Place, bool)> {
+fn path_of(allocator: &OneByOne<Noted>, pfn: Pfn) -> Vec<(FreeStage, bool)> {
     PATH.take();
     allocator.free_frag(&CX, pfn, Order::ZERO).unwrap();
     PATH.take()
@@ -68,7 +68,7 @@ fn many_pages_are_handed_out_one_at_a_time() {
 fn a_free_past_the_lists_goes_through_the_functions_of_the_documents_profile() {
     let allocator = allocator("buddy");
     let pfn = allocator.alloc(&CX, &request()).unwrap();
-    let (ok, one, lock) = (Place::FreePagesOk, Place::FreeOnePage, Place::RawSpinLock);
+    let (ok, one, lock) = (FreeStage::FreePagesOk, FreeStage::FreeOnePage, FreeStage::RawSpinLock);
     let path = [(ok, true), (one, true), (lock, true), (lock, false), (one, false), (ok, false)];
     assert_eq!(path_of(&allocator, pfn), path);
 }
@@ -77,7 +77,7 @@ fn a_free_past_the_lists_goes_through_the_functions_of_the_documents_profile() {
 fn a_free_to_the_lists_takes_the_lock_only_when_they_spill() {
     let allocator = allocator("pcp");
     let held: Vec<Pfn> = (0..1000).map(|_| allocator.alloc(&CX, &request()).unwrap()).collect();
-    let (listed, lock) = (Place::FreeUnrefPage, Place::RawSpinLock);
+    let (listed, lock) = (FreeStage::FreeUnrefPage, FreeStage::RawSpinLock);
     let paths: Vec<_> = held.into_iter().map(|pfn| path_of(&allocator, pfn)).collect();
     assert_eq!(paths[0], [(listed, true), (listed, false)]);
     let spilled = [(listed, true), (lock, true), (lock, false), (listed, false)];

@@ -40,7 +40,7 @@ use pageyard_trace::{Columns, EventKind, HostSample, MAX_FRAMES, Meta, MovesWrit
 use pageyard_trace::{Trace, TraceError, TraceWriter};
 
 use buffers::Buffers;
-use fexit::Watch;
+use fexit::MoveProbe;
 use priority::Raised;
 use rings::Seen;
 use sampler::Sampler;
@@ -73,7 +73,7 @@ pub struct Recorder {
     decoder: Decoder,
     buffers: Buffers,
     /// The watch on moves, or why there is none.
-    watch: Result<Watch, String>,
+    watch: Result<MoveProbe, String>,
     event_ns: Option<f64>,
     writer: TraceWriter,
     sampler: Option<Sampler>,
@@ -100,7 +100,7 @@ impl Recorder {
         let cpus = host::online_cpus()?;
         let mut buffers = Buffers::open(&cpus, &tracepoints, host::memory_bytes(), through)?;
         let writer = TraceWriter::create(output)?;
-        let watch = Watch::open(&cpus);
+        let watch = MoveProbe::open(&cpus);
         let event_ns = cost::of_an_event(&mut buffers);
         let sampler = Some(Sampler::open(SAMPLE_EVERY)?);
         Ok(Recorder { kernel, tracepoints, decoder, buffers, watch, event_ns, writer, sampler })
@@ -185,7 +185,7 @@ pub struct Running {
     decoder: Decoder,
     buffers: Buffers,
     /// The watch on moves, or why there is none.
-    watch: Result<Watch, String>,
+    watch: Result<MoveProbe, String>,
     event_ns: Option<f64>,
     sink: Sink,
     sorter: Sorter,
@@ -251,7 +251,7 @@ impl Running {
         self.pass();
         self.pass();
         let counted = self.buffers.lost_for_certain();
-        let unseen = self.watch.as_mut().map_or(0, Watch::lost);
+        let unseen = self.watch.as_mut().map_or(0, MoveProbe::lost);
         let Running {
             sink: mut out,
             mut sorter,

@@ -12,7 +12,7 @@ use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
 
 /// Is told what a replay on one thread does with an engine's frames. `()` ignores everything and costs nothing.
-pub trait Watch {
+pub trait ReplayObserver {
     /// A row is about to be replayed, and all before it were.
     fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>);
 
@@ -29,7 +29,7 @@ pub trait Watch {
     fn finish<E: ReplayEngine + ?Sized>(&mut self, engine: &E);
 }
 
-impl Watch for () {
+impl ReplayObserver for () {
     #[inline(always)]
     fn before<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: &Row<'_>) {}
 
@@ -45,7 +45,7 @@ impl Watch for () {
     fn finish<E: ReplayEngine + ?Sized>(&mut self, _: &E) {}
 }
 
-impl<W: Watch> Watch for &mut W {
+impl<W: ReplayObserver> ReplayObserver for &mut W {
     fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>) {
         (**self).before(engine, row);
     }
@@ -81,7 +81,7 @@ pub struct Direct<'a, E: ?Sized, W = ()> {
     pub held_frames: u64,
 }
 
-impl<'a, E: ReplayEngine + ?Sized, W: Watch> Direct<'a, E, W> {
+impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
     /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses. `watch` is
     /// told of all that comes after the opening.
     pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals, watch: W) -> Self {
@@ -130,7 +130,7 @@ impl<'a, E: ReplayEngine + ?Sized, W: Watch> Direct<'a, E, W> {
     }
 }
 
-impl<E: ReplayEngine + ?Sized, W: Watch> Calls for Direct<'_, E, W> {
+impl<E: ReplayEngine + ?Sized, W: ReplayObserver> Calls for Direct<'_, E, W> {
     fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let engine = self.engine;
         let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };

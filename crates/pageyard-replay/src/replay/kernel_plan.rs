@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 /// The origin of the block that a place of the plan names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum BlockOrigin {
     /// The block that the opening holds here.
     Opening(Pfn),
     /// The block that a step got, from this frame of it on.
@@ -40,7 +40,7 @@ impl Steps {
 /// Writes calls down as steps.
 pub struct KernelPlan<'a> {
     steps: &'a Steps,
-    places: Vec<Place>,
+    places: Vec<BlockOrigin>,
 }
 
 impl<'a> KernelPlan<'a> {
@@ -51,10 +51,10 @@ impl<'a> KernelPlan<'a> {
 
     /// Names a block of the opening state.
     pub fn hold(&mut self, pfn: Pfn) -> Stand {
-        self.place(Place::Opening(pfn))
+        self.place(BlockOrigin::Opening(pfn))
     }
 
-    fn place(&mut self, place: Place) -> Stand {
+    fn place(&mut self, place: BlockOrigin) -> Stand {
         self.places.push(place);
         Stand(self.places.len() as u32 - 1)
     }
@@ -67,7 +67,7 @@ impl<'a> KernelPlan<'a> {
 impl Calls for KernelPlan<'_> {
     fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let step = self.ask(cx, request);
-        let place = self.place(Place::Step(step, 0));
+        let place = self.place(BlockOrigin::Step(step, 0));
         ledger.put(Pfn(row.pfn), request.order, place);
     }
 
@@ -78,8 +78,8 @@ impl Calls for KernelPlan<'_> {
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
         let (kind, arg, offset) = match self.places[stand.0 as usize] {
-            Place::Opening(pfn) => (StepKind::FreeAt, pfn.0 as u32, 0),
-            Place::Step(step, offset) => (StepKind::Free, step, offset),
+            BlockOrigin::Opening(pfn) => (StepKind::FreeAt, pfn.0 as u32, 0),
+            BlockOrigin::Step(step, offset) => (StepKind::Free, step, offset),
         };
         self.steps.add(Step::new(kind, cx.cpu.0 as u16, order.get(), arg, offset));
     }
@@ -88,8 +88,8 @@ impl Calls for KernelPlan<'_> {
     fn halve(&mut self, _: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError> {
         let half = order.smaller().ok_or(FreeError::Misaligned)?.frames();
         let upper = match self.places[stand.0 as usize] {
-            Place::Opening(pfn) => Place::Opening(pfn + half),
-            Place::Step(step, offset) => Place::Step(step, offset + half.0 as u32),
+            BlockOrigin::Opening(pfn) => BlockOrigin::Opening(pfn + half),
+            BlockOrigin::Step(step, offset) => BlockOrigin::Step(step, offset + half.0 as u32),
         };
         Ok((stand, self.place(upper)))
     }
@@ -184,7 +184,7 @@ mod tests {
         let mut plan = KernelPlan::new(&steps);
         let cx = Cx::on(CpuId(0));
         let step = plan.ask(&cx, &Request::new(Order::of(4), Migratetype::Movable));
-        let block = plan.place(Place::Step(step, 0));
+        let block = plan.place(BlockOrigin::Step(step, 0));
         let (lower, upper) = plan.halve(&cx, block, Order::of(4)).unwrap();
         let (_, last) = plan.halve(&cx, upper, Order::of(3)).unwrap();
         plan.free(&cx, last, Order::of(2));

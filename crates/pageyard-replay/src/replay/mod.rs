@@ -34,7 +34,7 @@ mod unseen;
 mod walk;
 mod with_slow_path;
 
-pub(crate) use direct::Watch;
+pub(crate) use direct::ReplayObserver;
 pub use distance::{Baselines, ComparedWithHost, Distance, DistanceAt, Distances};
 pub use failures::{FailedByReason, Failures};
 pub use hidden::HiddenMoves;

@@ -1,6 +1,6 @@
 //! The replay itself: open the machine, re-execute every row, report.
 
-use super::direct::{Direct, Watch};
+use super::direct::{Direct, ReplayObserver};
 use super::distance::Baselines;
 use super::free_view::FreeView;
 use super::host::Host;
@@ -93,7 +93,7 @@ impl Stage {
     ///
     /// # Errors
     /// As [`replay`].
-    pub(crate) fn replay<W: Watch>(
+    pub(crate) fn replay<W: ReplayObserver>(
         &self,
         trace: &Trace,
         map: &MemoryMap<'_>,
@@ -201,7 +201,7 @@ pub fn replay(
     Ok(report)
 }
 
-fn on_one_thread<W: Watch>(
+fn on_one_thread<W: ReplayObserver>(
     engine: &dyn ReplayEngine,
     trial: &Trial<'_>,
     watch: W,

@@ -3,7 +3,7 @@
 
 use super::class::{BLOCK, Class, NONE};
 use super::frames::FrameMap;
-use super::mark::{Held, Part};
+use super::mark::{Part, Tenure};
 use super::owners::Owners;
 use super::scene::{Lines, Scene};
 use crate::replay::Stage;
@@ -16,7 +16,7 @@ use std::path::Path;
 enum Naive {
     Absent,
     Free,
-    Held(Class, Held),
+    Held(Class, Tenure),
 }
 
 struct Counted {
@@ -43,7 +43,7 @@ impl Counted {
     }
 
     fn fill(&mut self, part: Part) {
-        let held = if part.class.spoils() { part.held } else { Held::NONE };
+        let held = if part.class.spoils() { part.held } else { Tenure::NONE };
         for frame in &mut self.frames[part.pfn as usize..(part.pfn + part.frames) as usize] {
             if *frame != Naive::Absent {
                 *frame = Naive::Held(part.class, held);
@@ -86,7 +86,7 @@ impl Counted {
                 && self.frames[at as usize] != Naive::Absent
             {
                 let class = if class == Class::Pinned { Class::Movable } else { class };
-                let held = if class.spoils() { held } else { Held::NONE };
+                let held = if class.spoils() { held } else { Tenure::NONE };
                 self.frames[at as usize] = Naive::Held(class, held);
             }
         }
@@ -98,7 +98,7 @@ impl Counted {
         let frames = &self.frames[start as usize..(start + BLOCK) as usize];
         let (state, blocks) = map.state(n);
         let mut held = [0u16; 4];
-        let mut oldest: Option<Held> = None;
+        let mut oldest: Option<Tenure> = None;
         for frame in frames {
             match frame {
                 Naive::Absent => held[3] += 1,
@@ -139,7 +139,7 @@ impl Counted {
         let mut said = frames.to_vec();
         said.iter_mut().filter(|f| **f != Naive::Absent).for_each(|f| *f = Naive::Free);
         map.parts(start, start + BLOCK, |part| {
-            let held = if part.class.spoils() { part.held } else { Held::NONE };
+            let held = if part.class.spoils() { part.held } else { Tenure::NONE };
             said[(part.pfn - start) as usize..(part.pfn - start + part.frames) as usize]
                 .fill(Naive::Held(part.class, held));
         });
@@ -186,7 +186,7 @@ fn frames_are_what_counting_gives() {
         }
         let what = match rng.u8(0..10) {
             0..5 => {
-                let held = Held { owner: rng.u32(100..130), since: now };
+                let held = Tenure { owner: rng.u32(100..130), since: now };
                 let class = classes[rng.usize(0..4)];
                 let part = Part { pfn: at, frames: size, class, order, held };
                 frames.hold(part, now);

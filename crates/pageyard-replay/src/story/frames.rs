@@ -2,7 +2,7 @@
 
 use super::class::{BLOCK, Class, LostBy, NONE};
 use super::layout::Layout;
-use super::mark::{Held, Mark, Part};
+use super::mark::{Mark, Part, Tenure};
 use super::pageblock::{Blocks, Counts, State};
 use crate::bitmap::FrameSet;
 use crate::replay::{WORDS, merged};
@@ -12,7 +12,7 @@ use pageyard::{Frames, Pfn};
 pub struct FrameMap<'a> {
     pub(super) layout: &'a Layout,
     pub(super) marks: Vec<Mark>,
-    /// For the first frame of each block that cannot be moved: a [`Held`].
+    /// For the first frame of each block that cannot be moved: a [`Tenure`].
     pub(super) heads: Vec<u64>,
     /// Frames that are held or absent.
     pub(super) unfree: FrameSet,
@@ -134,7 +134,7 @@ impl FrameMap<'_> {
     }
 
     /// Marks the first frame of a block.
-    fn begin(&mut self, at: u64, mark: Mark, held: Held) {
+    fn begin(&mut self, at: u64, mark: Mark, held: Tenure) {
         self.marks[at as usize] = Mark(mark.0 | Mark::FIRST);
         if mark.class().spoils() {
             self.heads[at as usize] = held.packed();
@@ -151,7 +151,7 @@ impl FrameMap<'_> {
 
     /// Fills those of some frames that are there, each a block of its own.
     #[cold]
-    fn fill_present(&mut self, from: u64, to: u64, mark: Mark, held: Held) {
+    fn fill_present(&mut self, from: u64, to: u64, mark: Mark, held: Tenure) {
         for f in from..to {
             if self.marks[f as usize] != Mark::ABSENT {
                 self.begin(f, mark, held);
@@ -211,15 +211,15 @@ impl FrameMap<'_> {
     }
 
     /// Returns who holds a frame that is held.
-    fn held(&self, at: u64, mark: Mark) -> Held {
+    fn held(&self, at: u64, mark: Mark) -> Tenure {
         if !mark.class().spoils() {
-            return Held::NONE;
+            return Tenure::NONE;
         }
         let mut head = at;
         while head > 0 && !self.marks[head as usize].is_first() {
             head -= 1;
         }
-        Held::unpacked(self.heads[head as usize])
+        Tenure::unpacked(self.heads[head as usize])
     }
 
     /// Calls `each` with the blocks that are held between two frames, cut to them.

@@ -4,7 +4,7 @@
 use super::changes::{Change, ChangeSink};
 use super::frames::FrameMap;
 use super::layout::Layout;
-use super::mark::{Held, Part};
+use super::mark::{Part, Tenure};
 use super::marker::Marker;
 use super::moments::Moments;
 use super::owners::{Owner, Owners};
@@ -126,9 +126,9 @@ impl<'a> Line<'a> {
     pub fn hold(&mut self, pfn: u64, order: Order, owner: Owner, time_ns: u64, owners: &mut Owners) {
         let class = owner.class();
         let held = if class.spoils() {
-            Held { owner: owners.number(owner), since: self.ticks(time_ns) }
+            Tenure { owner: owners.number(owner), since: self.ticks(time_ns) }
         } else {
-            Held::NONE
+            Tenure::NONE
         };
         let part = Part { pfn, frames: order.frames().0, class, order: order.get(), held };
         self.frames.hold(part, held.since);

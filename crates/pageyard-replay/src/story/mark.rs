@@ -45,16 +45,16 @@ pub const NO_ORDER: u8 = 15;
 
 /// Who holds a block, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Tenure {
     /// The owner's number, or [`NONE`].
     pub owner: u32,
     /// Since when, in ticks; 0 for before the recording.
     pub since: u32,
 }
 
-impl Held {
+impl Tenure {
     /// Frames that can be moved: whose they are is of no interest.
-    pub const NONE: Held = Held { owner: NONE, since: 0 };
+    pub const NONE: Tenure = Tenure { owner: NONE, since: 0 };
 
     /// Packs it into a word. All zeros are an owner too: memory that is never written costs nothing.
     pub fn packed(self) -> u64 {
@@ -62,8 +62,8 @@ impl Held {
     }
 
     /// Takes it out of a word.
-    pub fn unpacked(word: u64) -> Held {
-        Held { owner: (word >> 32) as u32, since: word as u32 }
+    pub fn unpacked(word: u64) -> Tenure {
+        Tenure { owner: (word >> 32) as u32, since: word as u32 }
     }
 }
 
@@ -79,5 +79,5 @@ pub struct Part {
     /// The order that was asked for, or [`NO_ORDER`].
     pub order: u8,
     /// Whose they are.
-    pub held: Held,
+    pub held: Tenure,
 }

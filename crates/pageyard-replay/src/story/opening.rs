@@ -3,7 +3,7 @@
 use super::class::{BLOCK, Class, UNIT};
 use super::frames::FrameMap;
 use super::layout::Layout;
-use super::mark::{Held, Mark, NO_ORDER, Part};
+use super::mark::{Mark, NO_ORDER, Part, Tenure};
 use super::owners::{Owner, Owners};
 use super::pageblock::Counts;
 use crate::bitmap::FrameSet;
@@ -74,7 +74,7 @@ impl<'a> FrameMap<'a> {
                         FrameKind::Slab | FrameKind::PageTable => Class::Unmovable,
                         _ => Class::Pinned,
                     };
-                    let held = Held { owner: owners.number(Owner::Before(run.kind, class)), since: 0 };
+                    let held = Tenure { owner: owners.number(Owner::Before(run.kind, class)), since: 0 };
                     self.hold(Part { pfn: at, frames: next - at, class, order: NO_ORDER, held }, 0);
                     at = next;
                 }

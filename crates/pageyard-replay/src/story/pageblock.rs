@@ -1,7 +1,7 @@
 //! The record kept for a pageblock.
 
 use super::class::{BLOCK, Class, LostBy, NONE};
-use super::mark::Held;
+use super::mark::Tenure;
 use pageyard::{Migratetype, PAGEBLOCK_ORDER};
 
 /// A pageblock as a row of a story.
@@ -83,12 +83,12 @@ impl Counts {
     }
 
     /// Notes which frame has kept it from being whole for longest, and whose that is.
-    pub fn found_spoiler(&mut self, pfn: u64, held: Held) {
+    pub fn found_spoiler(&mut self, pfn: u64, held: Tenure) {
         (self.spoiler, self.owner) = ((pfn % BLOCK) as u16, held.owner);
     }
 
     /// Notes that a frame that cannot be moved is in it from `now` on; says whether it is lost by that.
-    pub fn spoil(&mut self, pfn: u64, class: Class, held: Held, now: u32) -> bool {
+    pub fn spoil(&mut self, pfn: u64, class: Class, held: Tenure, now: u32) -> bool {
         if self.is_lost() {
             // What moved here may have been held for longer than what is here.
             if held.since < now {

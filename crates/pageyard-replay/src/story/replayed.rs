@@ -12,7 +12,7 @@ use super::moments::Moments;
 use super::owners::{Owner, Owners};
 use super::telling::Telling;
 use crate::engine::ReplayEngine;
-use crate::replay::{Asked, Row, Watch};
+use crate::replay::{Asked, ReplayObserver, Row};
 use pageyard::{AllocError, Counter, Order, PAGEBLOCK_ORDER, Pfn, Stats};
 use pageyard_trace::FailureReason;
 use std::cell::RefCell;
@@ -126,7 +126,7 @@ fn retype<E: ReplayEngine + ?Sized>(engine: &E, line: &mut Line<'_>, n: usize, t
     }
 }
 
-impl Watch for Replayed<'_, '_> {
+impl ReplayObserver for Replayed<'_, '_> {
     fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>) {
         self.until(engine, row.time_ns());
         if let Some(host) = &mut self.host {

@@ -9,18 +9,18 @@ use pageyard::{BlockId, Order, Pfn, PressureAllocator};
 
 /// A frame that compaction has taken out of use, or a block of several.
 #[derive(Debug)]
-pub struct Isolated(u32);
+pub struct IsolatedFrame(u32);
 
 // SAFETY: a frame is named by the table alone, and `FrameTable::moved` changes the one name there is before `migrate`
 // returns `Ok`; in every other case the table does not know the new frame.
 unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
-    type Isolated = Isolated;
+    type Isolated = IsolatedFrame;
 
-    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Isolated, Busy> {
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<IsolatedFrame, Busy> {
         self.isolate_block(BlockId { pfn, order: Order::ZERO }, mode)
     }
 
-    fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<Isolated, Busy> {
+    fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<IsolatedFrame, Busy> {
         let mut table = self.frames();
         let id = table.find(block.pfn).filter(|id| table.get(*id).order == block.order).ok_or(Busy::Gone)?;
         let object = table.get(id);
@@ -35,10 +35,10 @@ unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
         if cache && mode == Mode::Async && table.rng.f64() < self.shares().locked {
             table.set(id, flag::LOCKED, true);
         }
-        Ok(Isolated(id))
+        Ok(IsolatedFrame(id))
     }
 
-    fn migrate(&self, from: &mut Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+    fn migrate(&self, from: &mut IsolatedFrame, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
         let mut table = self.frames();
         let object = table.get(from.0);
         if object.is(flag::GONE) {
@@ -57,7 +57,7 @@ unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
         Ok(())
     }
 
-    fn putback(&self, from: Isolated) {
+    fn putback(&self, from: IsolatedFrame) {
         let mut table = self.frames();
         match table.get(from.0).is(flag::GONE) {
             true => table.forget(from.0, flag::ISOLATED),

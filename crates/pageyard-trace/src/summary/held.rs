@@ -6,7 +6,7 @@ use std::collections::HashMap;
 ///
 /// Memory is that of the blocks held at once: a long trace of short-lived blocks stays small.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct LiveBlocks {
     blocks: HashMap<u64, u8>,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Freed {
     Unknown,
 }
 
-impl Held {
+impl LiveBlocks {
     /// Records an allocation, and returns whether a block that starts there was still held.
     pub(super) fn allocate(&mut self, pfn: u64, order: u8) -> bool {
         self.blocks.insert(pfn, order).is_some()
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_free_pairs_with_the_allocation_of_the_same_first_frame() {
-        let mut held = Held::default();
+        let mut held = LiveBlocks::default();
         assert!(!held.allocate(8, 3));
         assert_eq!(held.free(9, 0), Freed::Unknown, "a later part of a block is not its start");
         assert_eq!(held.free(8, 0), Freed::OtherOrder);

@@ -26,7 +26,7 @@ use crate::snapshot::Snapshot;
 use crate::trace::Trace;
 
 use failures::gfp_map;
-use held::{Freed, Held};
+use held::{Freed, LiveBlocks};
 
 pub use document::{
     ContentsOverTimeDocument, FailuresDocument, FailuresOfKindDocument, FallbackDocument,
@@ -195,7 +195,7 @@ impl Summary {
             held_after: contents(trace, "after", trace.after()?, meta.after.as_ref())?,
         };
         let mut reader = trace.events(Columns::All)?;
-        let mut held = Held::default();
+        let mut held = LiveBlocks::default();
         let mut batch = Vec::new();
         while reader.next_batch(&mut batch)? {
             for event in &batch {
@@ -208,7 +208,7 @@ impl Summary {
         Ok(summary)
     }
 
-    fn count(&mut self, event: &Event, held: &mut Held) {
+    fn count(&mut self, event: &Event, held: &mut LiveBlocks) {
         self.by_kind[event.kind.index()] += 1;
         let order = usize::from(event.order);
         let kind = type_index(event.migratetype);

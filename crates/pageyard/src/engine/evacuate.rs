@@ -6,7 +6,7 @@ use super::yard::Pageyard;
 use core::ops::Range;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::{
-    Busy, CLUSTER, Cluster, FrameState, Isolated, Migrate, MigrateError, Mode, Slots, Work,
+    Busy, CLUSTER, Cluster, FrameState, IsolatedBlock, Migrate, MigrateError, Mode, Slots, Work,
 };
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{BlockId, Order, Pfn};
@@ -45,7 +45,7 @@ pub(crate) struct Evacuation<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrat
     yard: &'y Pageyard<'m, P, O, C>,
     /// Dropped first: this makes no callback, so it has been given back even if a callback then panics.
     pub(crate) stock: Stock<'y, 'm, P, O, C>,
-    cluster: Cluster<'y, M, Slots<Isolated<M>, CLUSTER>>,
+    cluster: Cluster<'y, M, Slots<IsolatedBlock<M>, CLUSTER>>,
     /// Whether a frame in a per-CPU list, or one that is not managed, is in the way.
     strict: bool,
     /// Work done.

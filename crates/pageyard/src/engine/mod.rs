@@ -76,7 +76,7 @@ pub use yard::{Config, MetadataLayout, Pageyard};
 mod for_implementers {
     pub use super::map::bias::{RawPlace, TagPlace};
     pub use super::map::cpu_words::{CpuWords, RawCpuWords};
-    pub use super::map::watch::{Unchanged, Watch};
+    pub use super::map::watch::{DescriptorWatch, Unchanged};
     pub use super::pcp::list::{List, Pushed};
     pub use super::pcp::lists::{CpuLists, RawLists};
     pub use super::pcp::loose::LooseLists;

@@ -5,7 +5,9 @@
 //! they are where the kernel asks. Lists are kept by a try-lock here: the sequences that use lists are tested
 //! instruction by instruction in `pageyard-arena`; what is modelled is how tags are won.
 
-use pageyard::engine::{BiasState, CpuLists, CpuWords, ListIdx, Pushed, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{
+    BiasState, CpuLists, CpuWords, DescriptorWatch, ListIdx, Pushed, TagPlace, Unchanged, Winning,
+};
 use pageyard::{CpuId, PerCpu, TryLock};
 use shuttle::rand::Rng;
 use shuttle::thread::ThreadId;
@@ -116,7 +118,7 @@ unsafe impl PerCpu for Sequences {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         // As sequences do: first the win, then the push.

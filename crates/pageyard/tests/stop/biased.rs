@@ -1,7 +1,7 @@
 //! Biased pageblocks without a kernel's help: each sequence is one step, which no thread stops inside of, so a barrier
 //! has nothing to wait for. Lists are kept by a try-lock.
 
-use pageyard::engine::{CpuLists, ListIdx, Pushed, RawPlace, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{CpuLists, DescriptorWatch, ListIdx, Pushed, RawPlace, TagPlace, Unchanged, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ unsafe impl PerCpu for Biased {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         // As sequences do: first the win, then the push.

@@ -10,7 +10,7 @@ pub use pass::{CHOICE, Mode, Way};
 pub(crate) use pass::{PAGE, Pass, Region};
 
 use super::{Noise, SAMPLES, Skipped};
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
@@ -199,7 +199,7 @@ fn measure(
     let pair = Way { primitive: Some(Primitive::Memset), mode: Mode::Page };
     let others = Way::available().filter(|w| w.differs_at(setting.extent) && *w != pair);
     let mut ways: Vec<Way> = [pair].into_iter().chain(others).chain([pair]).collect();
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     let series = sample(setting, samples, &mut ways, memory, cpus);
     let medians = [&series[0], &series[series.len() - 1]].map(Samples::median);
     let noise = Noise::of(medians, &watch);

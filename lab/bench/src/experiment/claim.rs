@@ -15,7 +15,7 @@ pub enum By {
 
 /// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ClaimOutcome {
     /// Every row that it rests on agrees.
     Reproduced,
     /// A row disagrees.
@@ -26,15 +26,15 @@ pub enum Outcome {
     Unmeasured(String),
 }
 
-impl Outcome {
+impl ClaimOutcome {
     /// Returns its name in documents, and its class on a page.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Outcome::Reproduced => "reproduced",
-            Outcome::Missed => "missed",
-            Outcome::NotCarried(_) => "not_carried",
-            Outcome::Unmeasured(_) => "unmeasured",
+            ClaimOutcome::Reproduced => "reproduced",
+            ClaimOutcome::Missed => "missed",
+            ClaimOutcome::NotCarried(_) => "not_carried",
+            ClaimOutcome::Unmeasured(_) => "unmeasured",
         }
     }
 
@@ -42,28 +42,28 @@ impl Outcome {
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         match self {
-            Outcome::NotCarried(why) | Outcome::Unmeasured(why) => Some(why),
-            Outcome::Reproduced | Outcome::Missed => None,
+            ClaimOutcome::NotCarried(why) | ClaimOutcome::Unmeasured(why) => Some(why),
+            ClaimOutcome::Reproduced | ClaimOutcome::Missed => None,
         }
     }
 
     /// Judges an effect, in percent, by a condition. An effect no larger than the difference of a variant from itself
     /// says nothing.
     #[must_use]
-    pub fn of_effect(holds: bool, effect: f64, pair: f64) -> Outcome {
+    pub fn of_effect(holds: bool, effect: f64, pair: f64) -> ClaimOutcome {
         match effect.abs() <= pair.abs() {
-            true => Outcome::NotCarried(format!(
+            true => ClaimOutcome::NotCarried(format!(
                 "the same variant measured twice differs by {:.1} %, which is no less",
                 pair.abs()
             )),
-            false => Outcome::of(holds),
+            false => ClaimOutcome::of(holds),
         }
     }
 
     /// Judges by a condition.
     #[must_use]
-    pub fn of(holds: bool) -> Outcome {
-        if holds { Outcome::Reproduced } else { Outcome::Missed }
+    pub fn of(holds: bool) -> ClaimOutcome {
+        if holds { ClaimOutcome::Reproduced } else { ClaimOutcome::Missed }
     }
 }
 
@@ -103,7 +103,7 @@ pub struct Claim {
     /// The measured value; empty if nothing was measured, or if this run's figures do not belong to the claim.
     pub measured: String,
     /// Whether it holds.
-    pub outcome: Outcome,
+    pub outcome: ClaimOutcome,
     /// The rows that it rests on.
     pub rows: Vec<Ground>,
     /// Its picture.
@@ -119,7 +119,7 @@ impl Claim {
             asked: String::new(),
             published: String::new(),
             measured: String::new(),
-            outcome: Outcome::Unmeasured("its rows are not there".into()),
+            outcome: ClaimOutcome::Unmeasured("its rows are not there".into()),
             rows: Vec::new(),
             figure: None,
             quick: Quick::Carries,
@@ -154,7 +154,7 @@ impl Claim {
 
     /// Says what was measured and what follows from it.
     #[must_use]
-    pub fn measured(mut self, outcome: Outcome, measured: impl Into<String>) -> Claim {
+    pub fn measured(mut self, outcome: ClaimOutcome, measured: impl Into<String>) -> Claim {
         (self.outcome, self.measured) = (outcome, measured.into());
         self
     }
@@ -162,7 +162,7 @@ impl Claim {
     /// Says why it was not measured.
     #[must_use]
     pub fn unmeasured(mut self, why: impl Into<String>) -> Claim {
-        self.outcome = Outcome::Unmeasured(why.into());
+        self.outcome = ClaimOutcome::Unmeasured(why.into());
         self
     }
 
@@ -218,9 +218,9 @@ impl Claim {
     pub fn of_a_quick_run(mut self) -> Claim {
         match self.quick {
             Quick::Carries => {}
-            Quick::TooSmall(why) => self.outcome = Outcome::NotCarried(why.into()),
+            Quick::TooSmall(why) => self.outcome = ClaimOutcome::NotCarried(why.into()),
             Quick::Elsewhere(why) => {
-                self.outcome = Outcome::NotCarried(why.into());
+                self.outcome = ClaimOutcome::NotCarried(why.into());
                 self.measured.clear();
                 self.figure = self.figure.and_then(Figure::published_only);
                 for ground in &mut self.rows {
@@ -236,7 +236,7 @@ impl Claim {
     #[must_use]
     pub fn of_a_checked_build(mut self) -> Claim {
         if self.outcome.why().is_none() {
-            self.outcome = Outcome::NotCarried("a checked build measures its assertions, too".into());
+            self.outcome = ClaimOutcome::NotCarried("a checked build measures its assertions, too".into());
         }
         self
     }
@@ -245,12 +245,12 @@ impl Claim {
     #[must_use]
     pub fn mark(&self) -> &'static str {
         match (&self.outcome, self.by) {
-            (Outcome::Reproduced, By::Document) => "reproduced",
-            (Outcome::Reproduced, By::Target) => "reached",
-            (Outcome::Missed, By::Document) => "not reproduced",
-            (Outcome::Missed, By::Target) => "missed",
-            (Outcome::NotCarried(_), _) => "not judged",
-            (Outcome::Unmeasured(_), _) => "not measured",
+            (ClaimOutcome::Reproduced, By::Document) => "reproduced",
+            (ClaimOutcome::Reproduced, By::Target) => "reached",
+            (ClaimOutcome::Missed, By::Document) => "not reproduced",
+            (ClaimOutcome::Missed, By::Target) => "missed",
+            (ClaimOutcome::NotCarried(_), _) => "not judged",
+            (ClaimOutcome::Unmeasured(_), _) => "not measured",
         }
     }
 

@@ -36,7 +36,7 @@ mod what_if_options;
 pub mod zonelist;
 
 pub use crate::harness::samples::{Samples, gain};
-pub use claim::{Claim, Outcome};
+pub use claim::{Claim, ClaimOutcome};
 pub use document::{ClaimDocument, ExperimentDocument, ExperimentListed, ExperimentsDocument, RowDocument};
 pub(crate) use framework::DISTURBED;
 pub use framework::{Experiment, ExperimentReport, Run};

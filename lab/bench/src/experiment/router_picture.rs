@@ -1,6 +1,6 @@
 //! A sweep as a page: its lines and its table.
 
-use super::{Claim, ExperimentReport, Made, Outcome, Plot, Rows, Series, Settings};
+use super::{Claim, ClaimOutcome, ExperimentReport, Made, Plot, Rows, Series, Settings};
 use crate::error::BenchError;
 use crate::harness::machine::Machine;
 use crate::router::{RouterSweep, SweepRow};
@@ -55,7 +55,7 @@ impl RouterSweep {
         Claim::document("The optimal ring is the packet rate over the interrupt rate")
             .asked("the smallest ring that keeps 99 % of the best rate, at each coalescing")
             .measured(
-                Outcome::of(right == self.rule.len()),
+                ClaimOutcome::of(right == self.rule.len()),
                 format!("right for {right} of {} ({})", self.rule.len(), each.join("; ")),
             )
     }

@@ -3,7 +3,7 @@
 use super::clock::clock_cost;
 use super::floors::{FLOOR, FloorArray};
 use super::load::{Load, Taken};
-use super::machine::Watch;
+use super::machine::InterferenceWatch;
 use super::moves::Moves;
 use super::noise::Noise;
 use super::sampler::{Sample, Sampler};
@@ -147,7 +147,7 @@ impl Cell {
     pub fn measure(&self, team: &Team, subjects: &[&dyn Subject]) -> CellResult {
         let _pinned = cpus().last().map(|cpu| Pinned::to(*cpu));
         let clock = clock_cost();
-        let watch = Watch::start();
+        let watch = InterferenceWatch::start();
         let pair = [floor(), floor()];
         let first = (&pair[0] as &dyn Subject, 1);
         let others = subjects.iter().map(|s| (*s, self.threads));

@@ -130,16 +130,16 @@ impl Taken {
 }
 
 /// Watches for other processes from the moment it is made.
-pub(crate) struct Watch {
+pub(crate) struct InterferenceWatch {
     steal_ms: f64,
     waited_ms: f64,
     at: u64,
 }
 
-impl Watch {
+impl InterferenceWatch {
     /// Begins to watch.
-    pub fn start() -> Watch {
-        Watch { steal_ms: steal_ms(), waited_ms: waited_ms(), at: now_ns() }
+    pub fn start() -> InterferenceWatch {
+        InterferenceWatch { steal_ms: steal_ms(), waited_ms: waited_ms(), at: now_ns() }
     }
 
     /// Returns what was seen since.

@@ -1,6 +1,6 @@
 //! Measurements that were skipped, and disturbances of those that were made.
 
-use super::machine::{Taken, Watch};
+use super::machine::{InterferenceWatch, Taken};
 use serde::Serialize;
 
 /// Something that could not be measured, and why.
@@ -27,7 +27,7 @@ pub struct Noise {
 
 impl Noise {
     /// Compares the medians of a pair of the same code, and asks what others took meanwhile.
-    pub(crate) fn of(pair: [f64; 2], watch: &Watch) -> Noise {
+    pub(crate) fn of(pair: [f64; 2], watch: &InterferenceWatch) -> Noise {
         let apart = (pair[0] - pair[1]).abs() / pair[0].min(pair[1]).max(0.01);
         Noise { apart, taken: watch.seen() }
     }

@@ -10,7 +10,7 @@ mod others;
 mod ours;
 mod pool;
 
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::noise::{Disturbance, Noise, Skipped};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::team::{Team, cpus};
@@ -117,7 +117,7 @@ pub fn pools(options: &PoolsOptions, progress: &mut dyn FnMut(u64, u64)) -> Pool
         }
         let work = Work { threads, at, batch, buffers: options.buffers };
         let mut tell = |done: usize| progress((nth * options.samples + done) as u64, all);
-        let watch = Watch::start();
+        let watch = InterferenceWatch::start();
         let series = Sampler::new(options.samples).telling(&mut tell).run(&mut subjects, |subject| {
             match subject.measure(&team, &work) {
                 Ok(figures) => Sample::from(figures),

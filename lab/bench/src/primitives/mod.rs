@@ -12,7 +12,7 @@ use super::{Noise, Skipped};
 use crate::experiment::Published;
 use crate::harness::clock::now_ns;
 use crate::harness::costs::laps;
-use crate::harness::machine::{Machine, Watch};
+use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::samples::Samples;
@@ -100,7 +100,7 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
     let mut all = kernel::document_000();
     all.extend(engine::engine(&mut result.skipped));
     all.push(Primitive::new("for_loop", "the pair", || {}));
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     let mut tell = |done: usize| progress(done as u64, SAMPLES as u64);
     let series = Sampler::new(SAMPLES).telling(&mut tell).run(&mut all, |p| Sample::Counts([p.sample()]));
     let ghz = tsc_ghz();

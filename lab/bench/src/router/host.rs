@@ -78,7 +78,7 @@ pub(crate) struct Host<'a, P> {
 
 /// The outcome of a simulated host.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct HostTotals {
     /// Counts after the warm-up.
     pub counts: Counts,
     /// Counts of the whole run.
@@ -499,12 +499,12 @@ impl<'a, P: Packets> Host<'a, P> {
     ///
     /// # Errors
     /// [`BenchError::Experiment`] where packets or frames were lost.
-    pub fn close(mut self) -> Result<Outcome, BenchError> {
+    pub fn close(mut self) -> Result<HostTotals, BenchError> {
         self.note_frames();
         let counts = self.counts;
         let rx_usecs = self.cpus.iter().flat_map(|c| &c.napis).map(|n| n.rx_wait.usecs()).sum::<f64>()
             / self.settings.queues() as f64;
-        let outcome = Outcome {
+        let outcome = HostTotals {
             counts: counts - self.at_warm_up,
             all: counts,
             window: self.end.since(self.warm),
@@ -536,9 +536,9 @@ impl<'a, P: Packets> Host<'a, P> {
     }
 }
 
-impl Outcome {
+impl HostTotals {
     /// Checks that every packet is somewhere.
-    fn conserved(self) -> Result<Outcome, BenchError> {
+    fn conserved(self) -> Result<HostTotals, BenchError> {
         let all = &self.all;
         let outside = all[Count::DropCard] + all[Count::DropRxRing] + all[Count::DropNoFrame];
         let inside = all[Count::Completed] + all.dropped_inside() + self.left;

@@ -1,7 +1,7 @@
 //! A simulated host's results: rates, shares and sizes.
 
 use super::count::{Count, DROPS};
-use super::host::Outcome;
+use super::host::HostTotals;
 use super::settings::RouterSettings;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn of(part: f64, whole: f64) -> Option<f64> {
 
 impl RouterFigures {
     /// Computes them from what was counted.
-    pub(crate) fn of(outcome: &Outcome, settings: &RouterSettings) -> RouterFigures {
+    pub(crate) fn of(outcome: &HostTotals, settings: &RouterSettings) -> RouterFigures {
         let seconds = outcome.window.seconds();
         let n = |count: Count| outcome.counts[count] as f64;
         let rate = |count: Count| n(count) / seconds;

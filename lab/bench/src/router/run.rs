@@ -2,7 +2,7 @@
 
 use super::count::Count;
 use super::frames::{self, Packets};
-use super::host::{Host, Outcome};
+use super::host::{Host, HostTotals};
 use super::report::RouterFigures;
 use super::settings::{Column, RouterSettings};
 use crate::error::BenchError;
@@ -68,7 +68,7 @@ pub fn route(settings: &RouterSettings) -> Result<Routed, BenchError> {
 }
 
 /// Simulates a setting on the allocator that it names.
-pub(crate) fn simulate(settings: &RouterSettings) -> Result<(Outcome, Effort), BenchError> {
+pub(crate) fn simulate(settings: &RouterSettings) -> Result<(HostTotals, Effort), BenchError> {
     let begin = now_ns();
     match settings.column {
         Column::Buddy | Column::Pcp => on(settings, frames::reference(settings)?, begin),
@@ -80,7 +80,7 @@ fn on<P: Packets>(
     settings: &RouterSettings,
     packets: P,
     begin: u64,
-) -> Result<(Outcome, Effort), BenchError> {
+) -> Result<(HostTotals, Effort), BenchError> {
     let mut host = Host::new(settings, packets);
     let (wall, cpu) = (now_ns(), thread_ns());
     host.run();

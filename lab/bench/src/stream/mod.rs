@@ -15,7 +15,7 @@ mod kernel;
 pub use kernel::Kernel;
 
 use super::{FEWEST, Noise, Skipped};
-use crate::harness::machine::{Machine, Watch, last_level_caches};
+use crate::harness::machine::{InterferenceWatch, Machine, last_level_caches};
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
 use arrays::Arrays;
@@ -193,7 +193,7 @@ pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Re
 /// Measures all operations on these arrays, and adds the rows to the result unless the arrays are wrong at the end.
 fn measure(arrays: &Arrays<'_>, result: &mut Streamed, tell: &mut dyn FnMut(u64)) -> Result<(), StreamError> {
     let StreamOptions { elements, samples } = result.options;
-    let watch = Watch::start();
+    let watch = InterferenceWatch::start();
     let mut times: [Vec<u64>; 4] = Default::default();
     for repetition in 0..=samples {
         for (kernel, times) in Kernel::ALL.into_iter().zip(&mut times) {

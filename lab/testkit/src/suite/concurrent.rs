@@ -34,15 +34,15 @@ struct Load {
 
 /// The result.
 #[derive(Default, Debug)]
-struct Outcome {
+struct ThreadResult {
     allocs: u64,
     refused: u64,
     handed: u64,
     bulk: u64,
 }
 
-impl AddAssign for Outcome {
-    fn add_assign(&mut self, other: Outcome) {
+impl AddAssign for ThreadResult {
+    fn add_assign(&mut self, other: ThreadResult) {
         self.allocs += other.allocs;
         self.refused += other.refused;
         self.handed += other.handed;
@@ -60,7 +60,7 @@ struct Worker<'a, E> {
     rng: Rng,
     held: Vec<BlockId>,
     frames: u64,
-    outcome: Outcome,
+    outcome: ThreadResult,
 }
 
 impl<E: PageAllocator> Worker<'_, E> {
@@ -130,7 +130,7 @@ impl<E: PageAllocator> Worker<'_, E> {
         freed.unwrap_or_else(|e| panic!("{block:?} is ours: {e}"));
     }
 
-    fn run(mut self, start: &Barrier) -> Outcome {
+    fn run(mut self, start: &Barrier) -> ThreadResult {
         start.wait();
         for round in 0..self.load.rounds {
             let full = self.frames > self.load.hold;
@@ -163,12 +163,12 @@ impl<E: PageAllocator> Worker<'_, E> {
 }
 
 /// Runs a load and checks the engine while some blocks are held, and again when none is.
-fn run<B: Build>(build: &B, load: &Load) -> Outcome {
+fn run<B: Build>(build: &B, load: &Load) -> ThreadResult {
     let map = maps::checked(&load.regions);
     let engine = build.build(&map, THREADS).unwrap_or_else(|e| panic!("{e}"));
     let (stamps, exchange) = (Stamps::new(&map), Mutex::new(Vec::new()));
     let (stop, drains) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (mut outcome, start) = (Outcome::default(), Barrier::new(THREADS as usize));
+    let (mut outcome, start) = (ThreadResult::default(), Barrier::new(THREADS as usize));
     std::thread::scope(|scope| {
         let drainer = load.drain.then(|| {
             scope.spawn(|| {
@@ -193,7 +193,7 @@ fn run<B: Build>(build: &B, load: &Load) -> Outcome {
                     rng: Rng::with_seed(u64::from(n) + 1),
                     held: Vec::new(),
                     frames: 0,
-                    outcome: Outcome::default(),
+                    outcome: ThreadResult::default(),
                 };
                 let start = &start;
                 scope.spawn(move || worker.run(start))

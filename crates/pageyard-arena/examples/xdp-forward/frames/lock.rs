@@ -22,13 +22,13 @@ unsafe impl FromZeros for Lock {}
 impl Lock {
     /// Takes the lock.
     #[inline]
-    pub fn hold(&self, worker: Worker) -> Held<'_> {
+    pub fn hold(&self, worker: Worker) -> LockGuard<'_> {
         let me = worker.0 + 1;
         // ORDER: Acquire pairs with the release in `open`: what the last holder wrote is seen.
         if self.0.compare_exchange(FREE, me, Acquire, Relaxed).is_err() {
             self.wait(me);
         }
-        Held(self)
+        LockGuard(self)
     }
 
     #[cold]
@@ -77,9 +77,9 @@ impl Lock {
 }
 
 /// The lock, held.
-pub struct Held<'a>(&'a Lock);
+pub struct LockGuard<'a>(&'a Lock);
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.open();

@@ -54,7 +54,7 @@ pub(in super::super) struct PerfRecords<'a> {
 }
 
 /// A record's place in the buffer that holds it.
-struct Place {
+struct RecordSpan {
     kind: u32,
     inner: bool,
     from: usize,
@@ -132,21 +132,21 @@ impl<'a> PerfRecords<'a> {
         }
     }
 
-    fn bytes(&self, place: &Place) -> &[u8] {
+    fn bytes(&self, place: &RecordSpan) -> &[u8] {
         let buffer = if place.inner { &self.inner[..] } else { &self.chunk[..] };
         &buffer[place.from..place.to]
     }
 
     /// Finds the next record, of the decompressed ones first.
     #[inline]
-    fn place(&mut self) -> Result<Option<Place>, TraceError> {
+    fn place(&mut self) -> Result<Option<RecordSpan>, TraceError> {
         if self.inner_used < self.inner.len() {
             match record_at(&self.inner[self.inner_used..]) {
                 Found::Record { kind, len } => {
                     let from = self.inner_used + HEADER;
                     self.inner_found = true;
                     self.inner_used += len;
-                    return Ok(Some(Place { kind, inner: true, from, to: self.inner_used }));
+                    return Ok(Some(RecordSpan { kind, inner: true, from, to: self.inner_used }));
                 }
                 Found::Damaged => {
                     return Err(self.damaged_at(self.position(), "a compressed record has no length"));
@@ -159,7 +159,7 @@ impl<'a> PerfRecords<'a> {
                 Found::Record { kind, len } => {
                     let from = self.used + HEADER;
                     self.used += len;
-                    return Ok(Some(Place { kind, inner: false, from, to: self.used }));
+                    return Ok(Some(RecordSpan { kind, inner: false, from, to: self.used }));
                 }
                 Found::Damaged => return Err(self.damaged_at(self.position(), "a record has no length")),
                 Found::More => {
@@ -197,7 +197,7 @@ impl<'a> PerfRecords<'a> {
     }
 
     /// Passes over bytes that follow a record without being one.
-    fn skip(&mut self, place: &Place, size: u64) -> Result<(), TraceError> {
+    fn skip(&mut self, place: &RecordSpan, size: u64) -> Result<(), TraceError> {
         let at = self.position();
         let to = at.checked_add(size).filter(|&to| to <= self.container.data.1);
         let to =
@@ -213,7 +213,7 @@ impl<'a> PerfRecords<'a> {
     }
 
     /// Adds what a compressed record holds to the decompressed ones.
-    fn decompress(&mut self, place: &Place, skip: usize, size: Option<u64>) -> Result<(), TraceError> {
+    fn decompress(&mut self, place: &RecordSpan, skip: usize, size: Option<u64>) -> Result<(), TraceError> {
         let body = self.chunk.slice(place.from..place.to);
         let body = body.get(skip..).unwrap_or_default();
         let body = match size {
@@ -257,7 +257,7 @@ impl<'a> PerfRecords<'a> {
         }
     }
 
-    fn damaged(&self, place: &Place, what: &str) -> TraceError {
+    fn damaged(&self, place: &RecordSpan, what: &str) -> TraceError {
         let at = if place.inner { self.position() } else { self.chunk_at + (place.from - HEADER) as u64 };
         self.damaged_at(at, what)
     }

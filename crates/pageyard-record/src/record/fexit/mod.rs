@@ -18,7 +18,7 @@ use pageyard_trace::source::reason;
 use super::rings::{Rings, Seen};
 use crate::tracepoint::{Decoder, Entry};
 use btf::Btf;
-use program::Place;
+use program::ProbeTarget;
 
 /// The kernel's description of its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -33,8 +33,8 @@ const TABLE: &str = "vmemmap_base";
 const BYTES: u64 = 4 << 20;
 
 /// A watch on the function that moves folios.
-pub(super) struct Watch {
-    place: Place,
+pub(super) struct MoveProbe {
+    place: ProbeTarget,
     program: OwnedFd,
     rings: Rings,
     /// The kernel takes the buffers out of a map that no process holds.
@@ -42,12 +42,12 @@ pub(super) struct Watch {
     link: Option<OwnedFd>,
 }
 
-impl Watch {
+impl MoveProbe {
     /// Loads the program; it does not run yet.
     ///
     /// # Errors
     /// Why this kernel does not allow it, as the end of a sentence.
-    pub(super) fn open(cpus: &[u32]) -> Result<Watch, String> {
+    pub(super) fn open(cpus: &[u32]) -> Result<MoveProbe, String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("where the table of pages begins is known on x86-64 only".to_owned());
         }
@@ -58,7 +58,7 @@ impl Watch {
             _ => format!("{TYPES} cannot be read ({})", reason(&e)),
         })?;
         let btf = Btf::parse(&types).ok_or_else(|| format!("{TYPES} cannot be understood"))?;
-        let place = Place::find(&btf).map_err(str::to_owned)?;
+        let place = ProbeTarget::find(&btf).map_err(str::to_owned)?;
         let symbols =
             File::open(SYMBOLS).map_err(|e| format!("{SYMBOLS} cannot be read ({})", reason(&e)))?;
         let table = address(BufReader::new(symbols), TABLE)
@@ -76,7 +76,7 @@ impl Watch {
         let program = call::load(&code, place.id, place.at_exit).map_err(|e| refused(&e))?;
         // Whether it can be attached is known only then; nothing is written until the buffers are enabled.
         let link = Some(call::attach(&program).map_err(|e| refused(&e))?);
-        Ok(Watch { place, program, rings, _map: map, link })
+        Ok(MoveProbe { place, program, rings, _map: map, link })
     }
 
     /// Returns the function that is watched.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_host_is_watched_or_says_why_not() {
-        match Watch::open(&[0]) {
+        match MoveProbe::open(&[0]) {
             Ok(mut watch) => {
                 watch.enable().unwrap();
                 watch.disable();

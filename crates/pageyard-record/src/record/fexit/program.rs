@@ -53,7 +53,7 @@ const CANDIDATES: [(&str, &str, &str, bool); 2] =
 
 /// The facts about the kernel that a program needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ProbeTarget {
     pub(super) function: &'static str,
     /// The function's number in BTF.
     pub(super) id: u32,
@@ -68,12 +68,12 @@ pub(super) struct Place {
     pub(super) page_bytes: u64,
 }
 
-impl Place {
+impl ProbeTarget {
     /// Finds it.
     ///
     /// # Errors
     /// The feature that the kernel lacks.
-    pub(super) fn find(btf: &Btf<'_>) -> Result<Place, &'static str> {
+    pub(super) fn find(btf: &Btf<'_>) -> Result<ProbeTarget, &'static str> {
         let (function, found, new, old, at_exit) = CANDIDATES
             .iter()
             .find_map(|&(name, new, old, at_exit)| {
@@ -93,7 +93,7 @@ impl Place {
         else {
             return Err("it does not say where a folio keeps its order");
         };
-        Ok(Place {
+        Ok(ProbeTarget {
             function,
             id: found.id,
             at_exit,
@@ -201,8 +201,8 @@ mod tests {
     use super::super::btf::{made, made_with};
     use super::*;
 
-    fn place() -> Place {
-        Place::find(&Btf::parse(&made()).unwrap()).unwrap()
+    fn place() -> ProbeTarget {
+        ProbeTarget::find(&Btf::parse(&made()).unwrap()).unwrap()
     }
 
     #[test]
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn a_kernel_that_has_a_byte_for_the_order_keeps_it_there() {
         let bytes = made_with(&["_flags_1", "_folio_order"]);
-        let found = Place::find(&Btf::parse(&bytes).unwrap()).unwrap();
-        assert_eq!(found, Place { order_at: 65, ..place() });
+        let found = ProbeTarget::find(&Btf::parse(&bytes).unwrap()).unwrap();
+        assert_eq!(found, ProbeTarget { order_at: 65, ..place() });
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             let mut bytes = made();
             let at = bytes.windows(name.len()).rposition(|w| w == name.as_bytes()).unwrap();
             bytes[at] = b'X';
-            Place::find(&Btf::parse(&bytes).unwrap()).err()
+            ProbeTarget::find(&Btf::parse(&bytes).unwrap()).err()
         };
         assert_eq!(spoilt("move_to"), Some("none of its functions that move frames can be watched"));
         assert_eq!(spoilt("src\0"), Some("none of its functions that move frames can be watched"));

@@ -6,7 +6,7 @@ use crate::engine::evacuate::Stuck;
 use crate::engine::geometry::{BLOCK_ORDER, BlockIdx};
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::zone::choose::Goal;
-use crate::engine::zone::isolated::{ClaimedRange, Isolated, Place, by_pageblock};
+use crate::engine::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange, by_pageblock};
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::{Migrate, Outcome};
 use pageyard_core::observer::Observer;
@@ -44,9 +44,9 @@ impl<'m, P: PerCpu, O: Observer, C: Clear, M: Migrate> Pass<'_, 'm, P, O, C, M> 
         if let Err(stuck) = self.evacuation.probe(range.clone()) {
             return self.leave_run(stuck);
         }
-        let place = Place { zone: self.zone, first: first.first_frame(), end: end.first_frame() };
+        let place = ZoneRange { zone: self.zone, first: first.first_frame(), end: end.first_frame() };
         // Another call has taken one of them.
-        let Ok(isolated) = Isolated::of(place) else { return Next::Choose };
+        let Ok(isolated) = IsolatedRange::of(place) else { return Next::Choose };
         // What was freed since goes into no list any more.
         self.yard.drain_reached(self.cx.cpu);
         self.targets.emptied = first..end;
@@ -75,13 +75,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear, M: Migrate> Pass<'_, 'm, P, O, C, M> 
     }
 
     /// Takes a run that was emptied, and is isolated still, if a request waits for it.
-    fn capture_run(&self, place: Place<'_, 'm>, order: Order) -> Option<Pfn> {
+    fn capture_run(&self, place: ZoneRange<'_, 'm>, order: Order) -> Option<Pfn> {
         let Goal::Block(_, m) = self.plan.goal else { return None };
         if !self.plan.direct || !m.is_requested() {
             return None;
         }
         let mut claimed = ClaimedRange::claim(place).ok()?;
-        let Place { zone, first, end } = place;
+        let ZoneRange { zone, first, end } = place;
         for (frame, _) in by_pageblock(first, end) {
             zone.pageblocks.convert_owned(frame.block(), m);
         }

@@ -15,7 +15,7 @@
 
 #[cfg(shuttle)]
 use super::eight::{EIGHT, Eight};
-use super::watch::Watch;
+use super::watch::DescriptorWatch;
 use core::marker::PhantomData;
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A8, A64, Acquire, Relaxed, SeqCst};
@@ -176,7 +176,7 @@ impl<'m> TagPlace<'m> {
     /// # Safety
     /// There is a tag for the frame.
     #[inline(always)]
-    pub(crate) unsafe fn of(watch: Watch<'m>, tags: &'m [A8], frame: usize) -> TagPlace<'m> {
+    pub(crate) unsafe fn of(watch: DescriptorWatch<'m>, tags: &'m [A8], frame: usize) -> TagPlace<'m> {
         debug_assert!(frame < tags.len());
         let (words, at) = watch.raw();
         TagPlace { words: words.cast(), at, tags: tags.as_ptr(), frame, lifetime: PhantomData }

@@ -12,7 +12,7 @@ use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
 use super::eight::Eight;
 use super::tag::Tag;
-use super::watch::Watch;
+use super::watch::DescriptorWatch;
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS,
 };
@@ -44,13 +44,13 @@ pub(crate) struct Took {
     pub(crate) broken: u8,
     /// Whether bits were returned. Another thread may have seen them as taken and lowered the hint; an empty release
     /// must raise it again.
-    pub(crate) gave: bool,
+    pub(crate) returned_bits: bool,
 }
 
 impl Took {
     /// Nothing yet.
     pub(crate) const fn nothing() -> Took {
-        Took { masks: [0; WORDS], broken: 0, gave: false }
+        Took { masks: [0; WORDS], broken: 0, returned_bits: false }
     }
 
     /// Adds frames of a word whose free bits were `free` before.
@@ -143,7 +143,7 @@ impl<'m> FrameMap<'m> {
     /// Reads the descriptor of a frame's pageblock, to be watched; `None` if the zone has no such frame. Any number is
     /// allowed, even on 32-bit targets.
     #[inline(always)]
-    pub(crate) fn state_of(&self, frame: u64) -> Option<(BlockState, Watch<'m>)> {
+    pub(crate) fn state_of(&self, frame: u64) -> Option<(BlockState, DescriptorWatch<'m>)> {
         if frame >= self.tags.len() as u64 {
             return None;
         }
@@ -154,7 +154,7 @@ impl<'m> FrameMap<'m> {
         // ORDER: SeqCst, as in `state`.
         let state = BlockState::from_bits(word.load(SeqCst));
         // SAFETY: as above.
-        Some((state, unsafe { Watch::of(self.blocks, block) }))
+        Some((state, unsafe { DescriptorWatch::of(self.blocks, block) }))
     }
 
     /// Writes a descriptor, before the zone is published.
@@ -293,7 +293,7 @@ impl<'m> FrameMap<'m> {
         took.broken = BLOCK_ORDER;
         let span = 1 << (order.get() - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
-            if self.claim_words_at(block, first, span, &mut took.gave) {
+            if self.claim_words_at(block, first, span, &mut took.returned_bits) {
                 for mask in &mut took.masks[first..first + span] {
                     *mask = WORD_MASK;
                 }
@@ -303,7 +303,7 @@ impl<'m> FrameMap<'m> {
         false
     }
 
-    fn claim_words_at(&self, block: BlockIdx, first: usize, span: usize, gave: &mut bool) -> bool {
+    fn claim_words_at(&self, block: BlockIdx, first: usize, span: usize, returned_bits: &mut bool) -> bool {
         if (first..first + span).any(|w| self.free_bits(block, w) != WORD_MASK) {
             return false;
         }
@@ -312,7 +312,7 @@ impl<'m> FrameMap<'m> {
             if self.bits[block.get() * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
                 for mine in first..w {
                     self.release_bits(block, mine, WORD_MASK);
-                    *gave = true;
+                    *returned_bits = true;
                 }
                 return false;
             }
@@ -556,7 +556,7 @@ impl<'m> FrameMap<'m> {
     /// # Safety
     /// As [`FrameMap::win`], and the watch is of the frame's pageblock.
     #[inline(always)]
-    pub(crate) unsafe fn place(&self, frame: FrameIdx, watch: Watch<'m>) -> TagPlace<'m> {
+    pub(crate) unsafe fn place(&self, frame: FrameIdx, watch: DescriptorWatch<'m>) -> TagPlace<'m> {
         debug_assert!(frame.get() < self.tags.len());
         debug_assert!(watch.raw().1 == frame.block().get() * PAIR);
         // SAFETY: the caller's promise.

@@ -14,14 +14,14 @@ use pageyard_sync::{A64, SeqCst};
 
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
 #[derive(Clone, Copy)]
-pub struct Watch<'a> {
+pub struct DescriptorWatch<'a> {
     /// The zone's descriptors, and the index of this one: an inlined free has both in registers.
     words: *const A64,
     at: usize,
     lifetime: PhantomData<&'a [A64]>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> DescriptorWatch<'a> {
     /// Bits of a descriptor's lowest byte that keep blocks out of lists: isolated, and of a type whose number is four
     /// or more (contiguous areas), which it may have become since the list was chosen.
     pub const OUT: u8 = ISOLATED as u8 | 4;
@@ -31,13 +31,13 @@ impl<'a> Watch<'a> {
     /// # Safety
     /// `at` is a place of `words`, and so is the one behind it, which is the pageblock's [bias](super::bias).
     #[inline(always)]
-    pub(crate) unsafe fn of(words: &'a [A64], at: usize) -> Watch<'a> {
+    pub(crate) unsafe fn of(words: &'a [A64], at: usize) -> DescriptorWatch<'a> {
         debug_assert!(at + 1 < words.len());
-        Watch { words: words.as_ptr(), at, lifetime: PhantomData }
+        DescriptorWatch { words: words.as_ptr(), at, lifetime: PhantomData }
     }
 
-    /// Returns whether none of the bits [`OUT`](Watch::OUT) is set in the word's lowest byte: the check that a push
-    /// makes.
+    /// Returns whether none of the bits [`OUT`](DescriptorWatch::OUT) is set in the word's lowest byte: the check that a
+    /// push makes.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {

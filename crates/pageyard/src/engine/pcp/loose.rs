@@ -5,7 +5,7 @@ use super::tuning::Tuning;
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
 use crate::engine::map::cpu_words::CpuWords;
-use crate::engine::map::watch::{Unchanged, Watch};
+use crate::engine::map::watch::{DescriptorWatch, Unchanged};
 use pageyard_core::error::MapError;
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A8, A64, Carver, SeqCst};
@@ -67,9 +67,9 @@ impl<'m> LooseLists<'m> {
 
     /// Returns a watch that stands until the [`change`](LooseLists::change).
     #[must_use]
-    pub fn watch(&self) -> Watch<'_> {
+    pub fn watch(&self) -> DescriptorWatch<'_> {
         // SAFETY: there are two words.
-        unsafe { Watch::of(self.words, 0) }
+        unsafe { DescriptorWatch::of(self.words, 0) }
     }
 
     /// Returns the same for many items.
@@ -80,7 +80,7 @@ impl<'m> LooseLists<'m> {
 
     /// Changes what is watched, for good.
     pub fn change(&self) {
-        self.words[0].fetch_or(Watch::OUT.into(), SeqCst);
+        self.words[0].fetch_or(DescriptorWatch::OUT.into(), SeqCst);
     }
 
     /// Returns words to count in.

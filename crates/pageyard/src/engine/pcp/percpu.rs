@@ -5,7 +5,7 @@ use super::lists::CpuLists;
 use crate::engine::geometry::BATCH;
 use crate::engine::map::bias::TagPlace;
 use crate::engine::map::cpu_words::CpuWords;
-use crate::engine::map::watch::{Unchanged, Watch};
+use crate::engine::map::watch::{DescriptorWatch, Unchanged};
 use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::units::CpuId;
 
@@ -41,7 +41,7 @@ pub unsafe trait PerCpu: Sync {
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32>;
 
     /// Adds an item that a caller frees if `win` confirms that it is the caller's, and only while `watch` still stands
-    /// (`Watch::stands`).
+    /// (`DescriptorWatch::stands`).
     ///
     /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made
     /// before [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
@@ -51,7 +51,7 @@ pub unsafe trait PerCpu: Sync {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed;
 
@@ -233,7 +233,7 @@ macro_rules! unguarded {
             list: ListIdx,
             item: u32,
             // A drain runs on the list's own CPU, or while nothing else runs: not in the middle of this.
-            _: Watch<'_>,
+            _: DescriptorWatch<'_>,
             win: impl FnOnce() -> bool,
         ) -> Pushed {
             lists.get(cpu, list).map_or(Pushed::NoRoom, |l| l.push(item, win))
@@ -336,7 +336,7 @@ unsafe impl PerCpu for TryLock {
         cpu: CpuId,
         list: ListIdx,
         item: u32,
-        watch: Watch<'_>,
+        watch: DescriptorWatch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         let push = |l: List<'_>| if watch.stands() { l.push(item, win) } else { Pushed::NoRoom };

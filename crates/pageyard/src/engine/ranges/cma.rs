@@ -3,7 +3,7 @@
 use crate::engine::geometry::FrameIdx;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::isolated::{Isolated, by_pageblock};
+use crate::engine::zone::isolated::{IsolatedRange, by_pageblock};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;
@@ -51,7 +51,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Err(ContigError::Misaligned);
         }
         let pageblocks = &place.zone.pageblocks;
-        let _isolated = Isolated::of(place)?;
+        let _isolated = IsolatedRange::of(place)?;
         let blocks = || by_pageblock(place.first, place.end).map(|(frame, _)| frame);
         let is_lent =
             |frame: &FrameIdx| pageblocks.frames.state(frame.block()).migratetype() == Migratetype::Cma;

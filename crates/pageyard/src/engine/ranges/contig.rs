@@ -6,7 +6,7 @@ use crate::engine::held::Stock;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::isolated::{ClaimedRange, Isolated, Place};
+use crate::engine::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange};
 use crate::engine::zone::marks::Mark;
 use crate::engine::zone::pageblocks::Want;
 use pageyard_core::allocator::Cx;
@@ -64,7 +64,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         owner: &M,
     ) -> Result<(), ContigError> {
         let place = self.place(cx, FrameRange::new(first, frames))?;
-        let isolated = Isolated::of(place)?;
+        let isolated = IsolatedRange::of(place)?;
         let claimed = self.empty_and_claim(cx, place, owner)?;
         self.hand_out_range(cx, claimed, migratetype);
         drop(isolated);
@@ -72,7 +72,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Finds the zone of a range, all of whose frames are managed.
-    pub(super) fn place(&self, cx: &Cx, range: FrameRange) -> Result<Place<'m, 'm>, ContigError> {
+    pub(super) fn place(&self, cx: &Cx, range: FrameRange) -> Result<ZoneRange<'m, 'm>, ContigError> {
         let place = self.span_of(cx, range)?;
         let pageblocks = &place.zone.pageblocks;
         let mut frames = place.first.run(range.frames.0 as usize);
@@ -83,7 +83,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Finds the zone that spans a range.
-    pub(super) fn span_of(&self, cx: &Cx, range: FrameRange) -> Result<Place<'m, 'm>, ContigError> {
+    pub(super) fn span_of(&self, cx: &Cx, range: FrameRange) -> Result<ZoneRange<'m, 'm>, ContigError> {
         if !self.has_cpu(cx.cpu) {
             return Err(ContigError::NoSuchCpu);
         }
@@ -96,17 +96,17 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if end > zone_end {
             return Err(outside(zone_end));
         }
-        Ok(Place { zone, first, end: first.plus(range.frames.0 as usize) })
+        Ok(ZoneRange { zone, first, end: first.plus(range.frames.0 as usize) })
     }
 
     /// Moves what can be moved out of a range that is isolated, and claims all of it.
     pub(super) fn empty_and_claim<'z, M: Migrate>(
         &self,
         cx: &Cx,
-        place: Place<'z, 'm>,
+        place: ZoneRange<'z, 'm>,
         owner: &M,
     ) -> Result<ClaimedRange<'z, 'm>, ContigError> {
-        let Place { zone, first, end } = place;
+        let ZoneRange { zone, first, end } = place;
         let pageblocks = &zone.pageblocks;
         let range = || pageblocks.pfn(first)..pageblocks.pfn(end);
         let mut stuck = ContigError::NoTarget;
@@ -133,7 +133,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
 
     /// Makes what was claimed live blocks of the caller.
     fn hand_out_range(&self, cx: &Cx, mut claimed: ClaimedRange<'_, 'm>, migratetype: Migratetype) {
-        let Place { zone, first, end } = claimed.place;
+        let ZoneRange { zone, first, end } = claimed.place;
         let frames = Frames((end.get() - first.get()) as u64);
         for block in blocks(zone.pageblocks.pfn(first), frames, LARGEST) {
             let frame = claimed.place.first;

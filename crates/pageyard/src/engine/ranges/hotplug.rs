@@ -3,7 +3,7 @@
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::isolated::{Isolated, by_pageblock};
+use crate::engine::zone::isolated::{IsolatedRange, by_pageblock};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;
@@ -43,7 +43,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         check_whole(first, frames)?;
         let (zone, pageblocks) = (place.zone, &place.zone.pageblocks);
         let blocks = || by_pageblock(place.first, place.end).map(|(frame, _)| frame.block());
-        let isolated = Isolated::of(place)?;
+        let isolated = IsolatedRange::of(place)?;
         let is_lent = |state: BlockState| state.has_type(Migratetype::Cma);
         if let Some(block) = blocks().find(|block| is_lent(pageblocks.frames.state(*block))) {
             return Err(ContigError::Busy { at: pageblocks.pfn(block.first_frame()) });

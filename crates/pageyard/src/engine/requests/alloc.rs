@@ -138,7 +138,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ) -> Result<Pfn, AllocError> {
         self.check(cx, request)?;
         let mut effort = SearchEffort::default();
-        let got = self.climb(cx, request, &mut effort, help);
+        let got = self.slow_path(cx, request, &mut effort, help);
         match got {
             Some(pfn) => {
                 self.note_effort(cx.cpu, effort);
@@ -152,7 +152,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         got.ok_or_else(|| self.refusal(cx.cpu, request))
     }
 
-    fn climb(
+    fn slow_path(
         &self,
         cx: &Cx,
         request: &Request,
@@ -190,9 +190,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
         loop {
-            let gave = self.relieve(cx, request);
+            let unreserved = self.relieve(cx, request);
             let pfn = self.try_zones(cx, request, mark, effort);
-            if pfn.is_some() || !gave {
+            if pfn.is_some() || !unreserved {
                 return pfn;
             }
         }
@@ -401,7 +401,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Drains the lists, and unreserves one atomic pageblock of each zone. Returns whether there was one.
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) -> bool {
-        let mut gave = false;
+        let mut unreserved = false;
         for zone in self.walk(cx.cpu, request) {
             if self.percpu.reaches_others() {
                 (0..self.config.cpus).for_each(|cpu| {
@@ -412,10 +412,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             }
             if zone.pageblocks.unreserve_highatomic(request.migratetype) {
                 self.count(cx.cpu, Counter::HighatomicUnreserve, 1);
-                gave = true;
+                unreserved = true;
             }
         }
-        gave
+        unreserved
     }
 
     /// Returns the frames in one CPU's lists of one zone to it.

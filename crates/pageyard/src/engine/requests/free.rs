@@ -3,7 +3,7 @@
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, LARGEST, PAGEBLOCK};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
-use crate::engine::map::watch::Watch;
+use crate::engine::map::watch::DescriptorWatch;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::{has_list, list_of};
@@ -61,7 +61,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         &self,
         zone: &Zone<'m>,
         frame: u64,
-        (state, watch): (BlockState, Watch<'m>),
+        (state, watch): (BlockState, DescriptorWatch<'m>),
         cpu: CpuId,
         order: Order,
     ) -> Pushed {

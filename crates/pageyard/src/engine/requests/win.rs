@@ -5,7 +5,7 @@ use crate::engine::geometry::{BlockIdx, FrameIdx};
 use crate::engine::map::bias::{Bias, BiasState, BiasWord};
 use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
-use crate::engine::map::watch::Watch;
+use crate::engine::map::watch::DescriptorWatch;
 use crate::engine::pcp::bias_asks::BiasStats;
 use crate::engine::pcp::percpu::{PerCpu, Winning};
 use crate::engine::yard::Pageyard;
@@ -36,7 +36,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub(crate) unsafe fn wins<'a>(
         &self,
         frames: &FrameMap<'a>,
-        (frame, watch): (FrameIdx, Watch<'a>),
+        (frame, watch): (FrameIdx, DescriptorWatch<'a>),
         from: Tag,
         to: Tag,
     ) -> bool {
@@ -62,7 +62,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub(crate) unsafe fn wins_eight<'a>(
         &self,
         frames: &FrameMap<'a>,
-        (first, watch): (FrameIdx, Watch<'a>),
+        (first, watch): (FrameIdx, DescriptorWatch<'a>),
         from: Tag,
         to: Tag,
     ) -> bool {

@@ -42,10 +42,10 @@ impl Pageblocks<'_> {
         // as a whole are spared until no CPU has others, unless there are many.
         let part = start..BlockIdx::new(start.get() + self.frames.len() / self.cpus().next_power_of_two());
         let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
-        let near_shelves = if many { bins } else { bins.partly_used() };
+        let near_bins = if many { bins } else { bins.partly_used() };
         let mut own = parts && !part.is_empty();
         for _ in 0..CLAIM_TRIES {
-            let near = if own { self.index.find_within(want.ty, near_shelves, &part, effort) } else { None };
+            let near = if own { self.index.find_within(want.ty, near_bins, &part, effort) } else { None };
             own = near.is_some();
             let found = near.or_else(|| self.index.find(want.ty, bins, start, effort));
             let Some((found, bin)) = found else { break };
@@ -134,7 +134,7 @@ impl Pageblocks<'_> {
             1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order.get(), &mut took),
             _ => u32::from(self.frames.claim_words(block, order, &mut took)),
         } << order.get();
-        if taken < reserved || took.gave {
+        if taken < reserved || took.returned_bits {
             claimed += self.return_reserved(block, reserved - taken);
         }
         // Read after the bits were taken: another claim may have lowered it. A claim that found less than it reserved

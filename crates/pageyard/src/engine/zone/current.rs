@@ -42,7 +42,13 @@ impl Pageblocks<'_> {
             if order.get() > WORD_ORDER {
                 let mut took = Took::nothing();
                 let found = self.frames.claim_words(block, order, &mut took);
-                return self.end_claim(block, order, found.then_some(took.masks), took.gave, claimed);
+                return self.end_claim(
+                    block,
+                    order,
+                    found.then_some(took.masks),
+                    took.returned_bits,
+                    claimed,
+                );
             }
             let took = self.frames.claim_one(block, order);
             // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that
@@ -59,17 +65,17 @@ impl Pageblocks<'_> {
     }
 
     /// Ends such a claim where the hint may be too large now, where zeros are to be noted, or where it found nothing.
-    /// `gave` says whether bits were given back.
+    /// `returned_bits` says whether bits were given back.
     #[inline(never)]
     fn end_claim(
         &self,
         block: BlockIdx,
         order: Order,
         took: Option<Masks>,
-        gave: bool,
+        returned_bits: bool,
         mut claimed: FrameDelta,
     ) -> Option<One> {
-        if took.is_none() || gave {
+        if took.is_none() || returned_bits {
             claimed += self.return_reserved(block, if took.is_none() { 1 << order.get() } else { 0 });
         }
         let hint = self.frames.correct_hint(block);

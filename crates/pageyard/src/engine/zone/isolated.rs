@@ -59,24 +59,24 @@ impl Pageblocks<'_> {
 
 /// A range of frames of one zone.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'z, 'm> {
+pub(crate) struct ZoneRange<'z, 'm> {
     pub(crate) zone: &'z Zone<'m>,
     pub(crate) first: FrameIdx,
     pub(crate) end: FrameIdx,
 }
 
 /// Pageblocks that this call has taken out of allocation. They go back where it is dropped.
-pub(crate) struct Isolated<'z, 'm> {
+pub(crate) struct IsolatedRange<'z, 'm> {
     pageblocks: &'z Pageblocks<'m>,
     first: BlockIdx,
     count: usize,
 }
 
-impl<'z, 'm> Isolated<'z, 'm> {
+impl<'z, 'm> IsolatedRange<'z, 'm> {
     /// Takes the pageblocks of a range out of allocation: all, or none where another call has taken one.
-    pub(crate) fn of(place: Place<'z, 'm>) -> Result<Isolated<'z, 'm>, ContigError> {
+    pub(crate) fn of(place: ZoneRange<'z, 'm>) -> Result<IsolatedRange<'z, 'm>, ContigError> {
         let pageblocks = &place.zone.pageblocks;
-        let mut isolated = Isolated { pageblocks, first: place.first.block(), count: 0 };
+        let mut isolated = IsolatedRange { pageblocks, first: place.first.block(), count: 0 };
         for (frame, _) in by_pageblock(place.first, place.end) {
             if !pageblocks.isolate(frame.block()) {
                 return Err(ContigError::Isolated { at: pageblocks.pfn(frame) });
@@ -87,7 +87,7 @@ impl<'z, 'm> Isolated<'z, 'm> {
     }
 }
 
-impl Drop for Isolated<'_, '_> {
+impl Drop for IsolatedRange<'_, '_> {
     fn drop(&mut self) {
         for block in self.first.run(self.count) {
             self.pageblocks.restore(block);
@@ -97,7 +97,7 @@ impl Drop for Isolated<'_, '_> {
 
 /// Frames that were claimed and have no tag. Those from `place.first` on go back where it is dropped.
 pub(crate) struct ClaimedRange<'z, 'm> {
-    pub(crate) place: Place<'z, 'm>,
+    pub(crate) place: ZoneRange<'z, 'm>,
 }
 
 impl<'z, 'm> ClaimedRange<'z, 'm> {
@@ -105,9 +105,9 @@ impl<'z, 'm> ClaimedRange<'z, 'm> {
     ///
     /// # Errors
     /// A frame that is not free, or the first in the pageblock of one that was not; nothing is claimed.
-    pub(crate) fn claim(place: Place<'z, 'm>) -> Result<ClaimedRange<'z, 'm>, FrameIdx> {
+    pub(crate) fn claim(place: ZoneRange<'z, 'm>) -> Result<ClaimedRange<'z, 'm>, FrameIdx> {
         let pageblocks = &place.zone.pageblocks;
-        let mut claimed = ClaimedRange { place: Place { end: place.first, ..place } };
+        let mut claimed = ClaimedRange { place: ZoneRange { end: place.first, ..place } };
         for (frame, n) in by_pageblock(place.first, place.end) {
             if !pageblocks.claim_isolated(frame, n) {
                 let is_used = |at: &FrameIdx| {

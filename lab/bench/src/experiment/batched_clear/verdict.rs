@@ -4,7 +4,7 @@ use super::extent::{BATCHED, CONTIGUOUS, DOCUMENTS, column};
 use super::survival::Cache;
 use super::{faults, latency, survival, units};
 use crate::clear::{CHOICE, Mode, PAGE, Way};
-use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::Figure;
 use crate::experiment::{DISTURBED, Rows};
 use crate::fault::Path;
@@ -86,7 +86,7 @@ fn gains(rows: &Rows, what: &str, preempt: &str, mode: Mode) -> Claim {
     let Some(gain) = rows.get(&units::gain_of(GIB, 1), &other) else { return claim };
     let two = rows.get(&units::gain_of(GIB, 2), &other);
     let two = two.map_or(String::new(), |gain| format!("; {gain:+.1} % on two threads"));
-    claim.measured(Outcome::of_effect(gain > 0.0, gain, pair(rows, &cold)), format!("{gain:+.1} %{two}"))
+    claim.measured(ClaimOutcome::of_effect(gain > 0.0, gain, pair(rows, &cold)), format!("{gain:+.1} %{two}"))
 }
 
 fn batch(rows: &Rows) -> Claim {
@@ -103,7 +103,7 @@ fn whole(rows: &Rows) -> Claim {
     let gain = |mode| rows.get(&units::gain_of(GIB, 1), &documents(mode));
     let (Some(whole), Some(batch)) = (gain(Mode::Extent), gain(Mode::Batch)) else { return claim };
     let measured = format!("{}, where batches gain {batch:+.1} %", claim.measured);
-    let outcome = if whole > batch { claim.outcome.clone() } else { Outcome::Missed };
+    let outcome = if whole > batch { claim.outcome.clone() } else { ClaimOutcome::Missed };
     claim.measured(outcome, measured)
 }
 
@@ -118,7 +118,7 @@ fn huge(rows: &Rows) -> Claim {
         .on(rows, &[units::gain_of(HUGE, 1), units::gain_of(HUGE, 2)], &[&whole])
         .on(rows, &[metric], &[&documents(Mode::Page), &whole]);
     let Some(gain) = rows.get(&units::gain_of(HUGE, 1), &whole) else { return claim };
-    claim.measured(Outcome::of(gain.abs() <= LITTLE), format!("{gain:+.1} %"))
+    claim.measured(ClaimOutcome::of(gain.abs() <= LITTLE), format!("{gain:+.1} %"))
 }
 
 /// Sizes from which one call pays, and on: each gains more than a pair of the same code may differ by.
@@ -139,11 +139,11 @@ fn begins(rows: &Rows) -> Claim {
     };
     let pays = all.iter().rposition(|(_, gain)| *gain <= DISTURBED).map_or(0, |last| last + 1);
     let Some((first, gain)) = all.get(pays) else {
-        return claim.measured(Outcome::Missed, "it pays at no size".to_owned());
+        return claim.measured(ClaimOutcome::Missed, "it pays at no size".to_owned());
     };
     let rises = all[pays..].windows(2).all(|w| w[1].1 > w[0].1 - DISTURBED);
     claim.measured(
-        Outcome::of((cache / 2..=cache * 2).contains(first) && rises),
+        ClaimOutcome::of((cache / 2..=cache * 2).contains(first) && rises),
         format!(
             "from {} on, where it gains {gain:+.1} %; the last-level cache is {}; {}",
             super::extent::size(*first),
@@ -212,7 +212,7 @@ fn bound(rows: &Rows) -> Claim {
         _ => String::new(),
     };
     claim.measured(
-        Outcome::of(whole > page),
+        ClaimOutcome::of(whole > page),
         format!("{page:.0} % is left a page at a time, {whole:.0} % with one call{two}"),
     )
 }
@@ -227,7 +227,7 @@ fn stretch(rows: &Rows) -> Claim {
         .quick_is_elsewhere(SMALLER);
     let Some(longest) = rows.get(&most, &columns[0]) else { return claim };
     let p99 = rows.get(&p99, &columns[0]).unwrap_or(longest);
-    claim.measured(Outcome::of(longest <= 10.0), format!("{longest:.2} ms, p99 {p99:.2} ms"))
+    claim.measured(ClaimOutcome::of(longest <= 10.0), format!("{longest:.2} ms, p99 {p99:.2} ms"))
 }
 
 /// The best single primitive, in any mode.
@@ -252,7 +252,7 @@ fn best(rows: &Rows) -> Claim {
             &[("pageyard", &metric, &mine), (&name, &metric, &name)],
         ))
         .measured(
-            Outcome::of(our >= 0.95 * best),
+            ClaimOutcome::of(our >= 0.95 * best),
             format!("{:.1} % of {name}, {our:.1} against {best:.1} GB/s", 100.0 * our / best),
         )
 }
@@ -264,7 +264,7 @@ fn times(rows: &Rows, what: &str, metric: &str, mine: &str, least: f64) -> Claim
         Claim::target(what).asked(format!("at least {least} times")).on(rows, &[metric], &[mine, &theirs]);
     let (Some(our), Some(memset)) = (rows.get(metric, mine), rows.get(metric, &theirs)) else { return claim };
     claim.measured(
-        Outcome::of(our >= least * memset),
+        ClaimOutcome::of(our >= least * memset),
         format!("{:.2} times, {our:.1} against {memset:.1} GB/s", our / memset),
     )
 }
@@ -295,7 +295,7 @@ fn asked(rows: &Rows) -> Claim {
         return claim;
     };
     let below = 100.0 * (whole - batch) / whole;
-    claim.measured(Outcome::of(ms <= 1.0 && below <= 5.0), format!("{ms:.2} ms, {below:.1} % below"))
+    claim.measured(ClaimOutcome::of(ms <= 1.0 && below <= 5.0), format!("{ms:.2} ms, {below:.1} % below"))
 }
 
 fn recycled(rows: &Rows) -> Claim {
@@ -321,7 +321,7 @@ fn recycled(rows: &Rows) -> Claim {
         return claim;
     };
     claim.measured(
-        Outcome::of(ours >= 1.5 * theirs),
+        ClaimOutcome::of(ours >= 1.5 * theirs),
         format!("{:.2} times, {ours:.1} against {theirs:.1} GB/s", ours / theirs),
     )
 }
@@ -352,7 +352,7 @@ fn survives(rows: &Rows) -> Claim {
         _ => String::new(),
     };
     claim.measured(
-        Outcome::of(ours >= 50.0 && ours > theirs),
+        ClaimOutcome::of(ours >= 50.0 && ours > theirs),
         format!("{ours:.0} % is left, {theirs:.0} % by rep stosb{last}"),
     )
 }

@@ -3,7 +3,7 @@
 
 use super::super::{Published, Rows};
 use super::table::figures;
-use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::claim::{Claim, ClaimOutcome};
 use fastrand::Rng;
 use pageyard_replay::workload::stress::Report;
 use std::cmp::Ordering;
@@ -131,9 +131,9 @@ fn claim(rows: &Rows, step: &str) -> Claim {
         measured += &format!("; not carried by the seeds: {}", open.join(", "));
     }
     let outcome = match (other.is_empty(), open.is_empty()) {
-        (false, _) => Outcome::Missed,
-        (true, false) => Outcome::NotCarried(format!("the intervals of {} rows hold 0", open.len())),
-        (true, true) => Outcome::Reproduced,
+        (false, _) => ClaimOutcome::Missed,
+        (true, false) => ClaimOutcome::NotCarried(format!("the intervals of {} rows hold 0", open.len())),
+        (true, true) => ClaimOutcome::Reproduced,
     };
     claim.on(rows, &seen, &[CHANGE, LOW, HIGH]).measured(outcome, measured)
 }

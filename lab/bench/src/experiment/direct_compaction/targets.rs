@@ -4,7 +4,7 @@ use super::super::Rows;
 use super::table::EXAMINED;
 use super::verdict::{ENGINE, P};
 use super::{background, longterm};
-use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
 use crate::experiment::lines::whole;
 
@@ -33,9 +33,8 @@ fn success(rows: &Rows, phase: u32) -> Claim {
     .figure(columns(rows, format!("requests of order 4 that succeed in phase {phase}, %"), &metric));
     let best = P.iter().filter_map(|c| rows.get(&metric, c)).fold(f64::NAN, f64::max);
     match rows.get(&metric, ENGINE) {
-        Some(own) => {
-            claim.measured(Outcome::of(own >= best), format!("{own:.1} %, the best reference {best:.1} %"))
-        }
+        Some(own) => claim
+            .measured(ClaimOutcome::of(own >= best), format!("{own:.1} %, the best reference {best:.1} %")),
         None => claim,
     }
 }
@@ -47,8 +46,10 @@ fn examined(rows: &Rows) -> Claim {
     let success = |c: &str| rows.get("Success 1 Mean", c).unwrap_or(0.0);
     let best = P.iter().max_by(|a, b| success(a).total_cmp(&success(b)));
     match best.and_then(|best| Some((best, rows.get(EXAMINED, best)?, rows.get(EXAMINED, ENGINE)?))) {
-        Some((best, its, own)) => claim
-            .measured(Outcome::of(own <= its / 2.0), format!("{} frames, {best} {}", whole(own), whole(its))),
+        Some((best, its, own)) => claim.measured(
+            ClaimOutcome::of(own <= its / 2.0),
+            format!("{} frames, {best} {}", whole(own), whole(its)),
+        ),
         None => claim,
     }
 }
@@ -62,7 +63,7 @@ fn long_term(rows: &Rows) -> Claim {
     let claim = claim.figure(columns(rows, format!("unusable_index of order 9 after {n} phases"), &metric));
     match rows.get(&metric, ENGINE) {
         Some(own) => claim.measured(
-            Outcome::of(own <= best),
+            ClaimOutcome::of(own <= best),
             format!("{own:.3}, the best reference {best:.3}; the unusable_index of order 9 after {n} phases"),
         ),
         None => claim,
@@ -83,7 +84,7 @@ fn states(rows: &Rows) -> Vec<Claim> {
             ))
             .asked("at least 90 % of them")
             .figure(columns(rows, "huge frames made, % of those that pins allow", metric).asked(90.0))
-            .measured(Outcome::of(made >= 90.0), format!("{made:.1} %")),
+            .measured(ClaimOutcome::of(made >= 90.0), format!("{made:.1} %")),
         );
         claims.push(
             Claim::target(format!("From {name}, it moves hardly more frames than must move"))
@@ -91,7 +92,7 @@ fn states(rows: &Rows) -> Vec<Claim> {
                 .figure(
                     columns(rows, "frames moved, in multiples of those that must move", &moved).asked(1.5),
                 )
-                .measured(Outcome::of(by <= 1.5), format!("{by:.2} times as many")),
+                .measured(ClaimOutcome::of(by <= 1.5), format!("{by:.2} times as many")),
         );
     }
     claims
@@ -110,7 +111,7 @@ fn latency(rows: &Rows) -> Claim {
             .asked(300.0),
         );
     match rows.get(metric, ENGINE) {
-        Some(p99) => claim.measured(Outcome::of(p99 <= 300.0), format!("{p99:.0} µs")),
+        Some(p99) => claim.measured(ClaimOutcome::of(p99 <= 300.0), format!("{p99:.0} µs")),
         None => claim,
     }
 }
@@ -127,11 +128,13 @@ fn leases(rows: &Rows) -> Claim {
         ));
     match (rows.get(CONFLICTS, without), rows.get(CONFLICTS, with)) {
         (Some(0.0), Some(0.0)) => {
-            let none = Outcome::NotCarried("without leases there were none either".into());
+            let none = ClaimOutcome::NotCarried("without leases there were none either".into());
             claim.measured(none, "none without leases, none with them")
         }
-        (Some(a), Some(b)) => claim
-            .measured(Outcome::of(b == 0.0), format!("{a:.0} times without leases, {b:.0} times with them")),
+        (Some(a), Some(b)) => claim.measured(
+            ClaimOutcome::of(b == 0.0),
+            format!("{a:.0} times without leases, {b:.0} times with them"),
+        ),
         _ => claim,
     }
 }

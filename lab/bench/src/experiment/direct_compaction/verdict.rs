@@ -4,7 +4,7 @@ use super::super::{Rows, gain};
 use super::table::{FREE, MIGRATE, SUM};
 use super::targets;
 use super::{changes, sensitivity};
-use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
 
 pub(super) const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
@@ -71,7 +71,7 @@ fn fewer_migrate_scans(rows: &Rows) -> Claim {
     .published(by(rows, MIGRATE, [PUBLISHED[0], PUBLISHED[1]], "fewer"))
     .figure(before_and_after(rows, "frames scanned for migration", MIGRATE, [2, 3], true).asked(0.8));
     match less(rows, MIGRATE, [P[0], P[1]]) {
-        Some(fewer) => claim.measured(Outcome::of(fewer >= 20.0), change(fewer, "fewer")),
+        Some(fewer) => claim.measured(ClaimOutcome::of(fewer >= 20.0), change(fewer, "fewer")),
         None => claim,
     }
 }
@@ -85,7 +85,7 @@ fn fewer_free_scans(rows: &Rows) -> Claim {
             .figure(before_and_after(rows, "free frames scanned", FREE, [3, 4], true).asked(0.4));
     match (less(rows, FREE, [P[1], P[2]]), by(rows, SUM, [P[1], P[2]], "fewer")) {
         (Some(fewer), Some(sum)) => claim.measured(
-            Outcome::of(fewer >= 60.0),
+            ClaimOutcome::of(fewer >= 60.0),
             format!("{}, {sum} with those taken directly added", change(fewer, "fewer")),
         ),
         _ => claim,
@@ -109,7 +109,7 @@ fn success(rows: &Rows) -> Claim {
                 .group(rows, "here", &here),
         );
     match ratio(P) {
-        Some(times) => claim.measured(Outcome::of(times >= 1.3), format!("{times:.2} times as often")),
+        Some(times) => claim.measured(ClaimOutcome::of(times >= 1.3), format!("{times:.2} times as often")),
         None => claim,
     }
 }
@@ -120,7 +120,7 @@ fn falls(rows: &Rows, what: &str, metric: &str, word: &str) -> Claim {
         .published(by(rows, metric, [PUBLISHED[1], PUBLISHED[2]], word))
         .figure(before_and_after(rows, &metric.to_lowercase(), metric, [3, 4], true));
     match less(rows, metric, [P[1], P[2]]) {
-        Some(fell) => claim.measured(Outcome::of(fell > 0.0), change(fell, word)),
+        Some(fell) => claim.measured(ClaimOutcome::of(fell > 0.0), change(fell, word)),
         None => claim,
     }
 }
@@ -138,7 +138,7 @@ fn sensitive(rows: &Rows) -> Claim {
     let (success, _) = sensitivity::holds(rows, "Success 1", |_, p3, p4| p4 >= 1.3 * p3);
     let (any, _) = sensitivity::holds(rows, "Success 1", |_, p3, p4| p4 >= p3 - 0.5);
     claim.on(rows, &metrics, &P).measured(
-        Outcome::of([migrate, free, success].iter().all(|n| *n == all)),
+        ClaimOutcome::of([migrate, free, success].iter().all(|n| *n == all)),
         format!(
             "the first in {migrate}, the second in {free}, the third in {success} of {all} settings; each was changed alone, on a \
              smaller machine, and patch 4 succeeds no less often than patch 3 in {any}"

@@ -7,7 +7,7 @@ use super::subjects::{
     AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, REGISTER, SOFT_IRQ, TRYLOCK, VANILLA,
 };
 use crate::experiment::Rows;
-use crate::experiment::claim::{Claim, Outcome, worst_pair};
+use crate::experiment::claim::{Claim, ClaimOutcome, worst_pair};
 use crate::experiment::figure::Figure;
 use crate::experiment::lines::whole;
 use crate::experiment::machines::batches;
@@ -64,7 +64,7 @@ fn sweep(rows: &Rows) -> Claim {
     };
     let pair = sweep_pair(rows);
     claim.measured(
-        Outcome::of_effect(low > 0.0 && middle > NOTHING, middle, pair),
+        ClaimOutcome::of_effect(low > 0.0 && middle > NOTHING, middle, pair),
         format!(
             "{low:.1} to {high:.1} % less, {middle:.1} % at the median batch; that is over the flags register, and {:.1} % over a \
              flag alone, {:.0} % over a signal mask",
@@ -99,10 +99,10 @@ fn prediction(rows: &Rows) -> Claim {
     // A saving that is no more than what the same variant differs from itself is not known.
     let noise = sweep_pair(rows) / 100.0 * rows.get("Median total-odr0-64", REGISTER).unwrap_or(0.0);
     let outcome = match c.min(d) <= noise && noise > 0.0 {
-        true => Outcome::NotCarried(format!(
+        true => ClaimOutcome::NotCarried(format!(
             "in the sweep the same variant measured twice differs by {noise:.1} ns"
         )),
-        false => Outcome::of(c > 0.0 && d >= c / 2.0 && d <= c * 2.0),
+        false => ClaimOutcome::of(c > 0.0 && d >= c / 2.0 && d <= c * 2.0),
     };
     claim.measured(
         outcome,
@@ -171,16 +171,16 @@ fn bars(metric: &str) -> [(&str, &str, &str); 4] {
 }
 
 /// Judges whether a change pays wherever it was measured.
-fn pays(gains: &[Option<f64>], pair: f64) -> Outcome {
+fn pays(gains: &[Option<f64>], pair: f64) -> ClaimOutcome {
     let noise = pair.max(NOTHING);
     let gains: Vec<f64> = gains.iter().flatten().copied().collect();
     if gains.iter().any(|g| *g < -noise) {
-        return Outcome::Missed;
+        return ClaimOutcome::Missed;
     }
     match gains.iter().copied().find(|g| *g <= noise) {
-        Some(least) if pair > NOTHING => Outcome::of_effect(false, least, pair),
-        Some(_) => Outcome::Missed,
-        None => Outcome::Reproduced,
+        Some(least) if pair > NOTHING => ClaimOutcome::of_effect(false, least, pair),
+        Some(_) => ClaimOutcome::Missed,
+        None => ClaimOutcome::Reproduced,
     }
 }
 
@@ -198,7 +198,7 @@ fn bulk(rows: &Rows) -> Claim {
         .figure(figure.asked(0.66));
     let (Some(b), Some(t), Some(e)) = (gain(BEFORE), gain(TRYLOCK), gain(ENGINE)) else { return claim };
     claim.measured(
-        Outcome::of([b, t, e].iter().all(|g| *g >= 34.0)),
+        ClaimOutcome::of([b, t, e].iter().all(|g| *g >= 34.0)),
         format!("{b:.0} % less on Linux with irqsave, {t:.0} % with trylock, {e:.0} % on the engine"),
     )
 }
@@ -220,7 +220,7 @@ fn storm(rows: &Rows) -> Claim {
     }
     let deferred = [BEFORE, MASK].map(|c| rows.get(DEFERRED, c).unwrap_or(0.0));
     claim.measured(
-        Outcome::of(wrong.iter().sum::<f64>() == 0.0 && taken.iter().all(|n| *n > 0.0)),
+        ClaimOutcome::of(wrong.iter().sum::<f64>() == 0.0 && taken.iter().all(|n| *n > 0.0)),
         format!(
             "{} with two owners or lost; {} allocations by handlers, and of the handlers the flag made {} wait, the mask {}",
             whole(wrong.iter().sum()),
@@ -260,7 +260,7 @@ fn loops(rows: &Rows) -> Claim {
         return claim;
     };
     claim.measured(
-        Outcome::of_effect(after < before, before - after, before - again),
+        ClaimOutcome::of_effect(after < before, before - after, before - again),
         format!("{before:.2} %, then {after:.2} %; before, measured again, {again:.2} %"),
     )
 }
@@ -354,8 +354,8 @@ mod tests {
         let claims = claims(&rows(3.0, 5.9, [13.0, -2.5], 2e6));
         assert_eq!(names(&claims)[0], "not_carried");
         assert_eq!(names(&claims)[2], "not_carried");
-        assert_eq!(pays(&[Some(13.0), Some(0.3)], 0.5), Outcome::Missed, "no gain, measured well");
-        assert_eq!(pays(&[Some(13.0), None], 0.5), Outcome::Reproduced);
+        assert_eq!(pays(&[Some(13.0), Some(0.3)], 0.5), ClaimOutcome::Missed, "no gain, measured well");
+        assert_eq!(pays(&[Some(13.0), None], 0.5), ClaimOutcome::Reproduced);
     }
 
     #[test]

@@ -215,7 +215,7 @@ fn capital(text: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::claim::Outcome;
+    use super::super::claim::ClaimOutcome;
     use super::super::figure::Figure;
     use super::super::{Plot, Rows, Series};
     use super::*;
@@ -245,7 +245,7 @@ pub(super) mod tests {
                 Claim::document("a is less than <b>")
                     .asked("half")
                     .published(Some("99 cycles".into()))
-                    .measured(Outcome::Reproduced, "1.5 ns")
+                    .measured(ClaimOutcome::Reproduced, "1.5 ns")
                     .figure(figure),
                 Claim::target("nothing is lost").unmeasured("a second machine is needed"),
             ],

@@ -32,7 +32,7 @@ pub(super) fn column<F: Fate, N: Notes>(
             let frag_free = if name == PCP { "pcp" } else { "buddy" };
             let config = settings.linux(PRESET, &[(POINT, frag_free), ("interrupts", "soft_flag")])?;
             let linux = reference(&one_zone(MEMORY), &config)?;
-            host::<F, N, _>(OneByOne::<N::Watch>::new(linux), world, notes.clone())?
+            host::<F, N, _>(OneByOne::<N::FreeObserver>::new(linux), world, notes.clone())?
         }
     };
     Ok((name, made))

@@ -1,7 +1,7 @@
 //! The notes that a pass over the packets takes beside forwarding them: nothing where it is timed.
 
 use pageyard::Pfn;
-use pageyard_linux::place::Watch;
+use pageyard_linux::place::FreeObserver;
 
 /// A place in the experiment's own code that a profile shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Stage {
 /// Notes of a pass.
 pub(super) trait Notes: Send + Sync + 'static {
     /// The watcher that the reference reports its places to.
-    type Watch: Watch;
+    type FreeObserver: FreeObserver;
     /// The stay in a place: it ends when this is dropped.
     type Stay;
     /// A thread's part in the pass: it ends when this is dropped.
@@ -35,7 +35,7 @@ pub(super) trait Notes: Send + Sync + 'static {
 
 /// A timed pass notes nothing, and no code is left of it.
 impl Notes for () {
-    type Watch = ();
+    type FreeObserver = ();
     type Stay = ();
     type Thread = ();
 

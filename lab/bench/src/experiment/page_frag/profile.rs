@@ -20,7 +20,7 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 use pageyard::Pfn;
-use pageyard_linux::place::{Place, Watch};
+use pageyard_linux::place::{FreeObserver, FreeStage};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,22 +124,22 @@ impl Drop for Stay {
 pub(super) struct Here;
 
 impl Here {
-    fn bit(place: Place) -> u8 {
+    fn bit(place: FreeStage) -> u8 {
         match place {
-            Place::FreeUnrefPage => FREE_UNREF,
-            Place::FreePagesOk => FREE_OK,
-            Place::FreeOnePage => FREE_ONE,
-            Place::RawSpinLock => LOCK,
-            Place::SpinLockSlowpath => SLOWPATH,
+            FreeStage::FreeUnrefPage => FREE_UNREF,
+            FreeStage::FreePagesOk => FREE_OK,
+            FreeStage::FreeOnePage => FREE_ONE,
+            FreeStage::RawSpinLock => LOCK,
+            FreeStage::SpinLockSlowpath => SLOWPATH,
         }
     }
 }
 
-impl Watch for Here {
+impl FreeObserver for Here {
     type Stay = Stay;
 
     #[inline]
-    fn enter(place: Place) -> Stay {
+    fn enter(place: FreeStage) -> Stay {
         Stay::within(Here::bit(place))
     }
 }
@@ -209,7 +209,7 @@ fn timer() -> nix::Result<Timer> {
 pub(super) struct Sampling(Arc<Profile>);
 
 impl Notes for Sampling {
-    type Watch = Here;
+    type FreeObserver = Here;
     type Stay = Stay;
     type Thread = Sampled;
 
@@ -319,12 +319,12 @@ mod tests {
             sample(0);
             let _freeing = notes.at(Stage::FragFree);
             sample(0);
-            let _ok = Here::enter(Place::FreePagesOk);
-            let one = Here::enter(Place::FreeOnePage);
-            let lock = Here::enter(Place::RawSpinLock);
+            let _ok = Here::enter(FreeStage::FreePagesOk);
+            let one = Here::enter(FreeStage::FreeOnePage);
+            let lock = Here::enter(FreeStage::RawSpinLock);
             sample(0);
-            drop(Here::enter(Place::SpinLockSlowpath));
-            let slow = Here::enter(Place::SpinLockSlowpath);
+            drop(Here::enter(FreeStage::SpinLockSlowpath));
+            let slow = Here::enter(FreeStage::SpinLockSlowpath);
             sample(0);
             sample(0);
             drop((slow, lock, one));

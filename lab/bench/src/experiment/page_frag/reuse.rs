@@ -3,7 +3,7 @@
 
 use super::notes::{Notes, Stage};
 use pageyard::Pfn;
-use pageyard_linux::place::{Place, Watch};
+use pageyard_linux::place::{FreeObserver, FreeStage};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -60,20 +60,20 @@ impl Drop for Noted {
 pub(super) struct Taking;
 
 /// A stay in a place; that of the lock's taking ends when the lock is held.
-pub(super) struct Stay(Place);
+pub(super) struct Stay(FreeStage);
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        if self.0 == Place::RawSpinLock {
+        if self.0 == FreeStage::RawSpinLock {
             NOTED.with_borrow(|noted| noted.iter().for_each(|(locks, cpu)| locks.taken(*cpu)));
         }
     }
 }
 
-impl Watch for Taking {
+impl FreeObserver for Taking {
     type Stay = Stay;
 
-    fn enter(place: Place) -> Stay {
+    fn enter(place: FreeStage) -> Stay {
         Stay(place)
     }
 }
@@ -128,7 +128,7 @@ impl Frames {
 }
 
 impl Notes for Frames {
-    type Watch = Taking;
+    type FreeObserver = Taking;
     type Stay = ();
     type Thread = Noted;
 
@@ -235,13 +235,14 @@ mod tests {
         let frames = Frames::below(1);
         let takes = |cpu: usize, times: usize| {
             let _noted = frames.begin(cpu);
-            (0..times)
-                .for_each(|_| drop((Taking::enter(Place::RawSpinLock), Taking::enter(Place::FreeOnePage))));
+            (0..times).for_each(|_| {
+                drop((Taking::enter(FreeStage::RawSpinLock), Taking::enter(FreeStage::FreeOnePage)))
+            });
         };
         takes(0, 3);
         takes(1, 2);
         takes(0, 1);
-        drop(Taking::enter(Place::RawSpinLock));
+        drop(Taking::enter(FreeStage::RawSpinLock));
         assert_eq!(frames.reuse().locks_from_another, 2, "and what no noted thread takes belongs to none");
     }
 }

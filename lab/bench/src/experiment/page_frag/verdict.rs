@@ -6,7 +6,7 @@ use super::profile::{FUNCTIONS, Function, SAMPLES, WAITING};
 use super::subjects::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE, TWO};
 use super::work::Level;
 use crate::experiment::Rows;
-use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
 
 const TWO_CPUS: &str = "two CPUs are needed to say anything about contention, and this process may use one";
@@ -43,7 +43,7 @@ fn more(rows: &Rows) -> Claim {
         .gain(ONE, BUDDY, PCP)
         .map_or(String::new(), |less| format!("; on one CPU, where nothing waits, {:+.1} %", -less));
     let pair = rows.get(APART, BUDDY).unwrap_or(0.0);
-    claim.measured(Outcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{alone}"))
+    claim.measured(ClaimOutcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{alone}"))
 }
 
 fn waits(rows: &Rows) -> Claim {
@@ -63,7 +63,7 @@ fn waits(rows: &Rows) -> Claim {
     let (Some(before), Some(after)) = (rows.get(SHARE, BUDDY), rows.get(SHARE, PCP)) else {
         return claim.unmeasured(TWO_CPUS);
     };
-    let outcome = Outcome::of(before >= 10.0 && after <= 1.0);
+    let outcome = ClaimOutcome::of(before >= 10.0 && after <= 1.0);
     let half = match (before >= 10.0, after <= 1.0) {
         (false, true) => "; it ends low enough, but does not begin as high as it should",
         (true, false) => "; it begins high enough, but does not fall as far as it should",
@@ -94,7 +94,7 @@ fn gains(rows: &Rows, shape: Shape, level: Level) -> Claim {
     let waits = rows.get(&share, BUDDY).zip(rows.get(&share, PCP));
     let waits = waits
         .map_or(String::new(), |(before, after)| format!("; waits go from {before:.1} % to {after:.2} %"));
-    claim.measured(Outcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{waits}"))
+    claim.measured(ClaimOutcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{waits}"))
 }
 
 /// The division of labour, within a sentence.
@@ -129,8 +129,8 @@ fn function(rows: &Rows, f: &Function) -> Option<Claim> {
     let bounds = [published / 2.0, published * 2.0];
     let near = bounds.iter().any(|bound| (here - bound).abs() <= 2.0 * error);
     let outcome = match near {
-        true => Outcome::NotCarried("it is within two standard errors of a bound".into()),
-        false => Outcome::of((bounds[0]..=bounds[1]).contains(&here)),
+        true => ClaimOutcome::NotCarried("it is within two standard errors of a bound".into()),
+        false => ClaimOutcome::of((bounds[0]..=bounds[1]).contains(&here)),
     };
     Some(claim.measured(outcome, seen))
 }
@@ -160,7 +160,7 @@ fn gone(rows: &Rows) -> Claim {
     };
     let error = error_of(after, samples);
     claim.measured(
-        Outcome::of(after + 2.0 * error <= 1.0),
+        ClaimOutcome::of(after + 2.0 * error <= 1.0),
         format!("{after:.2} % of samples, with a standard error of {error:.2}"),
     )
 }
@@ -183,7 +183,7 @@ fn three_times(rows: &Rows, shape: Shape) -> Claim {
     };
     let times = engine / best;
     let beyond = (times / 3.0 - 1.0) * 100.0;
-    let outcome = Outcome::of_effect(times >= 3.0, beyond, rows.get(&pair, BUDDY).unwrap_or(0.0));
+    let outcome = ClaimOutcome::of_effect(times >= 3.0, beyond, rows.get(&pair, BUDDY).unwrap_or(0.0));
     claim.measured(outcome, format!("{times:.2} times"))
 }
 
@@ -207,7 +207,7 @@ fn engine(rows: &Rows) -> Claim {
             let least = (one.min(two) - 1.0) * 100.0;
             let pair = rows.get(APART, BUDDY).unwrap_or(0.0);
             let seen = format!("{two:.2} times as many on two CPUs, {one:.2} times on one");
-            claim.measured(Outcome::of_effect(least >= 0.0, least, pair), seen)
+            claim.measured(ClaimOutcome::of_effect(least >= 0.0, least, pair), seen)
         }
         _ => claim.unmeasured(TWO_CPUS),
     }

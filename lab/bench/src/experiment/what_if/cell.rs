@@ -1,7 +1,7 @@
 //! Cells: a load under a setting. All are predicted first; then settings and baseline run in random order.
 
 use super::load::{LOADS, Load};
-use super::place::Place;
+use super::place::TestMachine;
 use super::predict::{Prediction, predict, tried, write_down};
 use super::setting::SETTINGS;
 use super::sign::Measured;
@@ -28,7 +28,7 @@ struct Slot {
 /// Predicts, then measures, and returns the rows.
 pub(super) fn measure(
     run: &mut Run<'_>,
-    places: &mut [Box<dyn Place>],
+    places: &mut [Box<dyn TestMachine>],
     folder: &Path,
     seed: u64,
     runs: usize,
@@ -55,7 +55,7 @@ pub(super) fn measure(
 
 fn predictions(
     run: &mut Run<'_>,
-    places: &mut [Box<dyn Place>],
+    places: &mut [Box<dyn TestMachine>],
     loads: &[&'static Load],
 ) -> Result<Vec<Prediction>, BenchError> {
     let settings = tried(run.quick);
@@ -85,7 +85,7 @@ type Samples = BTreeMap<Slot, Vec<Figures>>;
 
 fn samples(
     run: &mut Run<'_>,
-    places: &mut [Box<dyn Place>],
+    places: &mut [Box<dyn TestMachine>],
     loads: &[&'static Load],
     predictions: &[Prediction],
     seed: u64,
@@ -128,7 +128,7 @@ fn path(prediction: &Prediction) -> Option<&'static str> {
 
 /// Lists the runs: `runs` of each setting that was predicted, and half as many again of the baseline.
 fn slots(
-    places: &[Box<dyn Place>],
+    places: &[Box<dyn TestMachine>],
     loads: &[&'static Load],
     predictions: &[Prediction],
     runs: usize,
@@ -154,7 +154,7 @@ fn slots(
 
 fn rows(
     run: &mut Run<'_>,
-    places: &[Box<dyn Place>],
+    places: &[Box<dyn TestMachine>],
     loads: &[&'static Load],
     predictions: &[Prediction],
     samples: &Samples,

@@ -2,7 +2,7 @@
 
 use super::agent::{Answer, CACHE, Ready, Task, take_over};
 use super::load::{GUEST_PIECES_MIB, Load};
-use super::place::Place;
+use super::place::TestMachine;
 use super::setting::Baseline;
 use pageyard_guest::emulator::{self, Access};
 use pageyard_guest::initrd::Initrd;
@@ -198,7 +198,7 @@ impl Drop for Guest {
     }
 }
 
-impl Place for Guest {
+impl TestMachine for Guest {
     fn name(&self) -> &'static str {
         "guest"
     }

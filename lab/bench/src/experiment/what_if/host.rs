@@ -2,7 +2,7 @@
 
 use super::guard::Guard;
 use super::load::Load;
-use super::place::Place;
+use super::place::TestMachine;
 use super::setting::{Baseline, Setting};
 use super::trial::{Made, SETTINGS, Trial};
 use super::work::Work;
@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-impl Place for Host {
+impl TestMachine for Host {
     fn name(&self) -> &'static str {
         "host"
     }

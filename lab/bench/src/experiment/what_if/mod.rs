@@ -30,7 +30,7 @@ pub use work::Work;
 
 use super::{Claim, Experiment, Published, Rows, Run};
 use crate::error::BenchError;
-use place::Place;
+use place::TestMachine;
 
 /// The experiment.
 pub struct WhatIf;
@@ -90,7 +90,7 @@ impl Experiment for WhatIf {
         std::fs::create_dir_all(&options.folder)
             .map_err(|e| wrong(format!("{} cannot be made: {e}", options.folder.display())))?;
         let folder = options.folder.canonicalize().map_err(|e| wrong(e.to_string()))?;
-        let mut places: Vec<Box<dyn Place>> = Vec::new();
+        let mut places: Vec<Box<dyn TestMachine>> = Vec::new();
         if options.host {
             places.push(Box::new(host::Host::new(&program, &folder, options.seed).map_err(wrong)?));
         }

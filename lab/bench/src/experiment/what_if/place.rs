@@ -6,7 +6,7 @@ use pageyard_replay::what_if::Figures;
 use std::path::PathBuf;
 
 /// A machine on which loads are recorded and counted, each time from the same state.
-pub trait Place {
+pub trait TestMachine {
     /// Returns what rows call it: `host`, or `guest`.
     fn name(&self) -> &'static str;
 

@@ -1,7 +1,7 @@
 //! Predictions: what replays of a recording say about a setting, written down before anything is measured.
 
 use super::load::Load;
-use super::place::Place;
+use super::place::TestMachine;
 use super::setting::{SETTINGS, Setting, knobs};
 use crate::error::BenchError;
 use pageyard_replay::what_if::{self, Figure, Figures, Sign, preset};
@@ -55,7 +55,7 @@ pub struct Predicted {
 /// # Errors
 /// When the recording cannot be read or replayed.
 pub fn predict(
-    place: &dyn Place,
+    place: &dyn TestMachine,
     load: &Load,
     trace: &Path,
     settings: &[&'static Setting],
@@ -113,7 +113,7 @@ impl Predicted {
 
 /// Replays a recording on the reference with the place's settings, one of them changed, from every opening.
 fn replayed(
-    place: &dyn Place,
+    place: &dyn TestMachine,
     trace: &Trace,
     changed: Option<(&Setting, &str)>,
 ) -> Result<Vec<Figures>, BenchError> {
@@ -127,7 +127,7 @@ fn replayed(
 }
 
 /// Says why nothing can be predicted from a recording, where nothing can.
-fn unfit(place: &dyn Place, trace: &Trace) -> Result<Option<String>, BenchError> {
+fn unfit(place: &dyn TestMachine, trace: &Trace) -> Result<Option<String>, BenchError> {
     if preset(place.kernel()).is_none() {
         return Ok(Some(format!("the reference has no preset for {}", place.kernel())));
     }

@@ -90,7 +90,7 @@ impl Drop for Aged {
 /// A state that was made, until it is dropped.
 pub(super) struct Made {
     _aged: Aged,
-    watch: Option<Watch>,
+    watch: Option<MemoryGuard>,
 }
 
 impl Made {
@@ -109,7 +109,7 @@ impl Made {
         }
         let _aged = aged(program, state.aged_mib, seed)?;
         let watch = match state.pieces_only {
-            true => Some(Watch::start(guard)?),
+            true => Some(MemoryGuard::start(guard)?),
             false => None,
         };
         Ok(Made { _aged, watch })
@@ -129,16 +129,16 @@ const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
 /// Every free pageblock set aside as a huge page. They are given back at once when memory gets short for others; when
 /// the trial ends, the guard gives them back.
-struct Watch {
+struct MemoryGuard {
     is_short: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Watch {
-    fn start(guard: &mut Guard) -> Result<Watch, String> {
+impl MemoryGuard {
+    fn start(guard: &mut Guard) -> Result<MemoryGuard, String> {
         let before = set_aside(|path, value| guard.set(path, value))?;
         let (is_short, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let watch = Watch { is_short: is_short.clone(), is_over: is_over.clone() };
+        let watch = MemoryGuard { is_short: is_short.clone(), is_over: is_over.clone() };
         std::thread::spawn(move || {
             while !is_over.load(Ordering::SeqCst) {
                 if available().is_some_and(|bytes| bytes < SHORT) {
@@ -189,7 +189,7 @@ pub(super) fn only_pieces(program: &Path, mib: u64, seed: u64) -> Result<Aged, S
     Ok(aged)
 }
 
-impl Drop for Watch {
+impl Drop for MemoryGuard {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
     }

@@ -2,7 +2,7 @@
 
 use super::cell::{GUEST, HOST};
 use super::sign::{Accuracy, Confusion, Measured, Pairs, accuracy, advantage};
-use crate::experiment::claim::Outcome;
+use crate::experiment::claim::ClaimOutcome;
 use crate::experiment::{Claim, Rows};
 use pageyard_replay::what_if::Figure;
 use pageyard_replay::what_if::Sign;
@@ -92,7 +92,7 @@ pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
             false => {
                 let better = advantage(&all.replays, over, SEED);
                 let said = format!("{} against {}, better by {}", text(replays), text(other), text(better));
-                claim.measured(Outcome::of(better.low > 0.0), said)
+                claim.measured(ClaimOutcome::of(better.low > 0.0), said)
             }
         });
     }
@@ -110,7 +110,7 @@ fn cells(all: &Scored) -> Claim {
         .asked(format!("at least {CELLS} cells"))
         .quick_is_too_small(QUICK);
     let said = format!("{} cells, and {} refused", all.replays.len(), all.refused);
-    claim.measured(Outcome::of(all.replays.len() >= CELLS), said)
+    claim.measured(ClaimOutcome::of(all.replays.len() >= CELLS), said)
 }
 
 /// Says how often each sign was predicted and measured, at one place.
@@ -141,7 +141,7 @@ fn hits(name: &str, part: &Scored) -> Claim {
     Claim::target(format!("replays say the sign better than the trivial rules {name}"))
         .asked("better than the trivial rules with 95 % confidence")
         .quick_is_too_small(QUICK)
-        .measured(Outcome::of(better.low > 0.0), said)
+        .measured(ClaimOutcome::of(better.low > 0.0), said)
 }
 
 fn text(of: Accuracy) -> String {
@@ -180,15 +180,17 @@ mod tests {
         assert_eq!(all.rules, [vec![(Sign::Down, Sign::Up)]]);
         assert_eq!(all.refused, 1);
         let claims = claims(&rows);
-        assert_eq!(claims[0].outcome, Outcome::Missed);
+        assert_eq!(claims[0].outcome, ClaimOutcome::Missed);
         assert!(claims[0].measured.starts_with("1 cells, and 1 refused"), "{}", claims[0].measured);
-        assert_eq!(claims[1].outcome, Outcome::Reproduced, "{}", claims[1].measured);
-        assert!(claims.iter().all(|c| matches!(c.clone().of_a_quick_run().outcome, Outcome::NotCarried(_))));
+        assert_eq!(claims[1].outcome, ClaimOutcome::Reproduced, "{}", claims[1].measured);
+        assert!(
+            claims.iter().all(|c| matches!(c.clone().of_a_quick_run().outcome, ClaimOutcome::NotCarried(_)))
+        );
     }
 
     #[test]
     fn without_rows_nothing_is_judged() {
         let claims = claims(&Rows::default());
-        assert!(claims[1..].iter().all(|c| matches!(c.outcome, Outcome::Unmeasured(_))));
+        assert!(claims[1..].iter().all(|c| matches!(c.outcome, ClaimOutcome::Unmeasured(_))));
     }
 }

@@ -1,7 +1,7 @@
 //! The claims of `zonelist`, judged by its rows.
 
 use super::subjects::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, OPTITER, STATINLINE};
-use crate::experiment::claim::{Claim, Outcome, worst_pair};
+use crate::experiment::claim::{Claim, ClaimOutcome, worst_pair};
 use crate::experiment::figure::Figure;
 use crate::experiment::machines::batches;
 use crate::experiment::{DISTURBED, Rows};
@@ -49,7 +49,7 @@ fn sweep(rows: &Rows) -> Claim {
     // Pairs without a cpuset: those that another thread disturbs on purpose say nothing of these rows.
     let pair = worst_pair(rows.iter().filter(|r| r.column == CALLED && !r.metric.contains(',')));
     claim.measured(
-        Outcome::of_effect(saved == all.len(), middle, pair),
+        ClaimOutcome::of_effect(saved == all.len(), middle, pair),
         format!(
             "{}, {middle:.1} % at the median batch; less at {saved} of {} batch sizes, turn by turn",
             range(*low, *high),
@@ -81,7 +81,7 @@ fn instructions(rows: &Rows) -> Claim {
     };
     let fewer = (called - inlined) / called * 100.0;
     claim.measured(
-        Outcome::of(inlined < called),
+        ClaimOutcome::of(inlined < called),
         format!("{fewer:.1} % fewer, {called:.0} called and {inlined:.0} inlined{masked}"),
     )
 }
@@ -127,7 +127,7 @@ fn nodes(rows: &Rows) -> Claim {
     let unconfined = |metric: &str| metric.contains("alloc-odr0-64,") && metric.ends_with("no cpuset");
     let pair = worst_pair(rows.iter().filter(|r| unconfined(&r.metric) && r.column == CALLED));
     claim.measured(
-        Outcome::of_effect(least > 0.0, least, pair),
+        ClaimOutcome::of_effect(least > 0.0, least, pair),
         format!("{} % saved on 1, 2, 4 and 8 nodes{masks}", signed(&all)),
     )
 }
@@ -165,7 +165,7 @@ fn engine(rows: &Rows) -> Claim {
         return claim;
     }
     claim.measured(
-        Outcome::of(alloc.iter().chain(&total).all(|more| *more <= DISTURBED)),
+        ClaimOutcome::of(alloc.iter().chain(&total).all(|more| *more <= DISTURBED)),
         format!(
             "{} % more to take a frame; {} % more to take it and give it back, both on 1, 2, 4 and 8 nodes",
             signed(&alloc),
@@ -232,7 +232,7 @@ mod tests {
         // The first row of a metric counts.
         odd.append(std::mem::take(&mut all));
         let claims = claims(&odd);
-        assert_eq!(claims[0].outcome, Outcome::Missed);
+        assert_eq!(claims[0].outcome, ClaimOutcome::Missed);
         assert!(claims[0].measured.contains("14 of 15"), "{}", claims[0].measured);
     }
 }

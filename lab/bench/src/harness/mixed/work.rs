@@ -69,14 +69,14 @@ pub(crate) struct Work {
 
 /// A block that is held, or that was refused, and its order in the lowest four bits.
 #[derive(Clone, Copy)]
-struct Held(u64);
+struct PackedBlock(u64);
 
-impl Held {
-    const NONE: Held = Held(MISSING.0);
+impl PackedBlock {
+    const NONE: PackedBlock = PackedBlock(MISSING.0);
 
     #[inline(always)]
-    fn new(block: Pfn, order: Order) -> Held {
-        Held(block.0 << 4 | u64::from(order.get()))
+    fn new(block: Pfn, order: Order) -> PackedBlock {
+        PackedBlock(block.0 << 4 | u64::from(order.get()))
     }
 
     #[inline(always)]
@@ -89,7 +89,7 @@ impl Held {
 
 /// The blocks a thread holds, and its ends of the queues.
 struct Side {
-    held: Box<[Held]>,
+    held: Box<[PackedBlock]>,
     len: usize,
     out: Group,
     inbox: Group,
@@ -105,18 +105,18 @@ struct Group {
 impl Side {
     fn new(most: usize) -> Side {
         let group = || Group { blocks: [MISSING; GROUP], count: 0 };
-        Side { held: vec![Held::NONE; most].into(), len: 0, out: group(), inbox: group() }
+        Side { held: vec![PackedBlock::NONE; most].into(), len: 0, out: group(), inbox: group() }
     }
 
     #[inline(always)]
-    fn push(&mut self, held: Held) {
+    fn push(&mut self, held: PackedBlock) {
         self.held[self.len] = held;
         self.len += 1;
     }
 
     /// Takes out the block that a step chooses; the last one gets its place.
     #[inline(always)]
-    fn choose(&mut self, step: Step) -> Held {
+    fn choose(&mut self, step: Step) -> PackedBlock {
         let choice = step.choice(self.len);
         self.len -= 1;
         let last = self.held[self.len];
@@ -124,7 +124,7 @@ impl Side {
     }
 
     #[inline(always)]
-    fn hand(&mut self, queue: &Queue, held: Held) {
+    fn hand(&mut self, queue: &Queue, held: PackedBlock) {
         let Group { blocks, count } = &mut self.out;
         blocks[*count % GROUP] = Pfn(held.0);
         *count += 1;
@@ -134,13 +134,13 @@ impl Side {
     }
 
     #[inline(always)]
-    fn receive(&mut self, queue: &Queue) -> Held {
+    fn receive(&mut self, queue: &Queue) -> PackedBlock {
         let Group { blocks, count } = &mut self.inbox;
         if count.is_multiple_of(GROUP) {
             queue.receive(*count / GROUP, blocks);
         }
         *count += 1;
-        Held(blocks[(*count - 1) % GROUP].0)
+        PackedBlock(blocks[(*count - 1) % GROUP].0)
     }
 }
 
@@ -166,7 +166,7 @@ fn open<A: Allocator>(a: &A, cpu: usize, opening: &[Order], side: &mut Side) -> 
     for order in opening {
         let block = a.take_of(cpu, *order);
         missing += u64::from(block.is_none());
-        side.push(Held::new(block.unwrap_or(MISSING), *order));
+        side.push(PackedBlock::new(block.unwrap_or(MISSING), *order));
     }
     missing
 }
@@ -181,7 +181,7 @@ fn pass<A: Allocator, const TOUCH: bool>(
     side: &mut Side,
     [mine, other]: [&Queue; 2],
 ) -> u64 {
-    let give = |held: Held| {
+    let give = |held: PackedBlock| {
         if let Some((block, order)) = held.block() {
             a.give_of(cpu, block, order);
         }
@@ -194,11 +194,11 @@ fn pass<A: Allocator, const TOUCH: bool>(
                     if TOUCH {
                         a.touch(&load.memory, block, order);
                     }
-                    side.push(Held::new(block, order));
+                    side.push(PackedBlock::new(block, order));
                 }
                 None => {
                     missing += 1;
-                    side.push(Held::new(MISSING, order));
+                    side.push(PackedBlock::new(MISSING, order));
                 }
             },
             Kind::Give => give(side.choose(*step)),
