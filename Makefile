@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
+	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -19,7 +19,7 @@ lab:
 
 # Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test but those below. `make verify`
 # adds what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
-# storm, instruction counts, the viewer in a browser and every planted mistake. `make night` has no limit: guests that judge
+# storm, instruction counts, the viewer in a browser, the book and every planted mistake. `make night` has no limit: guests that judge
 # the reference, ten minutes of storm on each protection, races, and fuzzing.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
@@ -42,6 +42,7 @@ VERIFY_STRESS_SECONDS ?= 60
 verify: test
 	$(MAKE) verify-here
 	$(MAKE) test-viewer
+	$(MAKE) book
 	$(MAKE) stress STRESS_SECONDS=$(VERIFY_STRESS_SECONDS)
 	bench/instructions/run
 	bench/mutants/run
@@ -100,6 +101,14 @@ races:
 pages:
 	$(CARGO) build --release -p pageyard-lab -p pageyard-bench --bins --example pages
 	bench/pages/run $(PAGES)
+
+# The pages as a book with search, in target/book, and a check of its links. Installs mdbook where it is missing. A link to a source
+# leads to this checkout; `make book REPOSITORY=https://host/project/blob/main` makes it lead there.
+MDBOOK = 0.5.4
+book:
+	command -v mdbook >/dev/null || $(CARGO) install mdbook --version $(MDBOOK) --locked --no-default-features --features search
+	REPOSITORY="$(REPOSITORY)" mdbook build docs
+	bench/structure/book.py check target/book
 
 lint:
 	bench/mutants/run --check

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// that depends on it differs between them, and a difference between settings counts only beyond that.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=true --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
+    after_help = "Examples:\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
 )]
 pub struct Compare {
     /// The trace, a folder NAME.trace [default: the trace built into the command]

@@ -22,7 +22,7 @@ mod size;
 mod summary;
 mod watch;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Linux's page allocator: replay what a host did, and see what its memory is like.
@@ -71,6 +71,12 @@ enum Verb {
     Import(import::Import),
     /// Make a file of a trace that another program shows: Perfetto
     Export(export::Export),
+}
+
+/// Returns the command's verbs and options.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the command on the arguments of this process, and returns its exit status.

@@ -83,8 +83,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Goes from zone to zone; to those under reclaim only if `allow_reclaiming_nodes`. Compiled separately for each form
-    /// of the step, and otherwise identical: only the step differs.
+    /// Goes from zone to zone; to those under reclaim only if `allow_reclaiming_nodes`. Compiled separately for each
+    /// form of the step, and otherwise identical: only the step differs.
     ///
     /// # Linux
     /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again to mix types.

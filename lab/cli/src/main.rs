@@ -93,3 +93,14 @@ fn main() -> ExitCode {
     };
     output::exit("pageyard-lab", done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn commands_of_the_pages_and_of_help_are_taken() {
+        pageyard_documents::commands::check(&Arguments::command());
+    }
+}

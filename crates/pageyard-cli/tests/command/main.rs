@@ -7,6 +7,7 @@ mod knobs;
 mod limits;
 mod map;
 mod numbers;
+mod pages;
 mod recording;
 mod sampled;
 mod schemas;

@@ -3,6 +3,7 @@
 mod external;
 mod judge;
 mod numbers;
+mod pages;
 mod router;
 mod schemas;
 mod verbs;

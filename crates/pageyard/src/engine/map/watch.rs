@@ -36,8 +36,8 @@ impl<'a> DescriptorWatch<'a> {
         DescriptorWatch { words: words.as_ptr(), at, lifetime: PhantomData }
     }
 
-    /// Returns whether none of the bits [`OUT`](DescriptorWatch::OUT) is set in the word's lowest byte: the check that a
-    /// push makes.
+    /// Returns whether none of the bits [`OUT`](DescriptorWatch::OUT) is set in the word's lowest byte: the check
+    /// that a push makes.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {
