@@ -41,7 +41,8 @@ fn storm(protection: &str, interrupts: &str) {
         Box::new(unsafe { LinuxAllocator::by_cpu(map, &config) }.unwrap())
     };
     let mix = Mix::parse("alloc,free,bulk,bulk-free,split,drain,contest,signals").unwrap();
-    let plan = Plan { time: Duration::from_secs(120), threads: 2, mix, ..Plan::default() };
+    let stretches = Some((10_000, 5));
+    let plan = Plan { time: Duration::from_secs(120), threads: 2, mix, stretches, ..Plan::default() };
     let report = storm::run(
         &plan,
         &Variant {

@@ -61,7 +61,7 @@ pub(super) struct Handler<'a, 'm, P> {
 
 /// Returns a block as a word; zero is none.
 fn word(block: BlockId) -> u64 {
-    block.pfn.0 << 8 | u64::from(block.order.get()) + 1
+    (block.pfn.0 << 8) | (u64::from(block.order.get()) + 1)
 }
 
 /// Puts a block, or none, in a slot; returns what was there.

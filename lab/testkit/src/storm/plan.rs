@@ -20,6 +20,8 @@ pub struct Plan {
     pub rounds: u64,
     /// Threads, where the variant does not say.
     pub threads: u32,
+    /// Operations of a thread in each of a round's stretches, and stretches, where they are not drawn.
+    pub stretches: Option<(u32, usize)>,
     /// Kinds of operations.
     pub mix: Mix,
     /// Rules that are not checked, as [`Rule::parse`](super::Rule::parse) returns them.
@@ -38,6 +40,7 @@ impl Default for Plan {
             time: Duration::from_secs(10),
             rounds: u64::MAX,
             threads: 9,
+            stretches: None,
             mix: Mix::ALL,
             ignored: 0,
             go_on: false,

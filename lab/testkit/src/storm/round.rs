@@ -88,7 +88,8 @@ pub(super) fn run<P: PerCpu>(
         tally: Tally::default(),
     };
     // The counts are checked after each stretch: often, or after the threads had time to get into each other's way.
-    let (calls, times) = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
+    let drawn = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
+    let (calls, times) = plan.stretches.unwrap_or(drawn);
     let stretch = |n| if n % 5 == 4 { (100, Some(Board::default())) } else { (calls, None) };
     let stretches = Stretches {
         stretches: (0..times).map(stretch).collect(),
