@@ -19,10 +19,9 @@ build_modules() { # headers folder release [modules]
 	# Without types for BPF, which would take `pahole` besides.
 	"${within[@]}" make -C "$1" M="${build#"$top"}" MODULES="${4:-}" CONFIG_DEBUG_INFO_BTF_MODULES= modules >"$build/build.log" 2>&1 ||
 		die "the module does not build for $3; the log is $build/build.log and ends with: $(tail -n 3 "$build/build.log")"
-	rm -rf "$2/root"
-	mkdir -p "$2"/root/{bin,proc,sys,dev}
-	cp "$(command -v busybox)" "$2/root/bin/busybox"
-	cp "$build"/pageyard_*.ko "$2/root/"
-	install -m 755 "$here/init" "$2/root/init"
-	(cd "$2/root" && find . | cpio --quiet -o -H newc | gzip -1) >"$2/initrd.gz"
+	local files=() module
+	for module in "$build"/pageyard_*.ko; do
+		files+=(--file "$module")
+	done
+	"$here/../launch" pack --to "$2/initrd" --init "$here/init" "${files[@]}"
 }

@@ -8,7 +8,7 @@
 
 use pageyard::{Alone, Exclusive, PerCpu, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
-use pageyard_testkit::storm::{self, Guard, Mix, Naming, Plan, Report, Rule, Variant};
+use pageyard_testkit::storm::{self, Guard, Make, Mix, Naming, Plan, Report, Rule, Signals, Variant};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,9 @@ KINDS and RULES are names separated by commas; a wrong one is answered with all 
 
 /// The variants, in the order in which they run.
 const VARIANTS: [&str; 5] = ["rseq", "biased", "trylock", "exclusive", "alone"];
+
+/// Time between a thread's signals.
+const PERIOD: Duration = Duration::from_micros(400);
 
 /// The command line's choices.
 struct Asked {
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
         let (round, seed) = storm::current();
         eprintln!("in round {round} with seed {seed}");
     }));
-    let cpus = if asked.all_cpus { signals::allowed() } else { signals::keep_to_two() };
+    let cpus = if asked.all_cpus { cpus::allowed() } else { cpus::keep_to_two() };
     let mut wrong = 0;
     for name in &asked.variants {
         println!(
@@ -120,20 +123,8 @@ fn say(report: &Report, go_on: bool) {
     }
 }
 
-fn nothing() -> Guard {
-    Box::new(())
-}
-
 fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> Variant<'a, P> {
-    Variant {
-        name,
-        naming: Naming::Any,
-        threads: None,
-        cpus: 3,
-        make,
-        enter: &nothing,
-        signals: Some(&signals::start),
-    }
+    Variant { signals: Some(Signals::every(PERIOD)), ..Variant::new(name, Make::Pageyard(make)) }
 }
 
 fn exclusive(plan: &Plan) -> Report {
@@ -146,7 +137,7 @@ fn exclusive(plan: &Plan) -> Report {
 fn alone(plan: &Plan) -> Report {
     // SAFETY: there is one thread, and no handler allocates.
     let make = || unsafe { Alone::by_instance() };
-    let variant = Variant { threads: Some(1), cpus: 3, signals: None, ..any("alone", &make) };
+    let variant = Variant { threads: Some(1), signals: None, ..any("alone", &make) };
     storm::run(plan, &variant)
 }
 
@@ -172,52 +163,8 @@ fn rseq<P: PerCpu>(_: &Plan, name: &'static str, _: fn(Rseq) -> P) -> Option<Rep
 }
 
 #[cfg(target_os = "linux")]
-mod signals {
-    //! Timers that interrupt the thread that made them.
-
-    use pageyard_testkit::storm::{Guard, interrupt};
-    use std::sync::Once;
-
-    /// Time between a thread's signals.
-    const PERIOD_NS: i64 = 400_000;
-
-    struct Timer(libc::timer_t);
-
-    extern "C" fn on_signal(_: libc::c_int) {
-        interrupt();
-    }
-
-    /// Starts signals in the calling thread.
-    pub fn start() -> Guard {
-        static HANDLER: Once = Once::new();
-        // SAFETY: 1. The handler does only what a handler may do: the engine takes no lock and no memory. 2. Everything
-        //         that is filled in is a local variable.
-        unsafe {
-            HANDLER.call_once(|| {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = on_signal as *const () as usize;
-                action.sa_flags = libc::SA_RESTART;
-                assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
-            });
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGUSR1;
-            event.sigev_notify_thread_id = libc::gettid();
-            let mut timer = std::mem::zeroed();
-            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
-            let every = libc::timespec { tv_sec: 0, tv_nsec: PERIOD_NS };
-            let times = libc::itimerspec { it_interval: every, it_value: every };
-            assert_eq!(libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()), 0);
-            Box::new(Timer(timer))
-        }
-    }
-
-    impl Drop for Timer {
-        fn drop(&mut self) {
-            // SAFETY: it was created.
-            unsafe { libc::timer_delete(self.0) };
-        }
-    }
+mod cpus {
+    //! The CPUs that the process may use.
 
     fn allowed_set() -> libc::cpu_set_t {
         // SAFETY: the set is a local variable of the size that is said.
@@ -248,14 +195,8 @@ mod signals {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod signals {
-    //! Signals of other systems are not used.
-
-    use pageyard_testkit::storm::Guard;
-
-    pub fn start() -> Guard {
-        Box::new(())
-    }
+mod cpus {
+    //! The CPUs of other systems are all used.
 
     pub fn allowed() -> usize {
         std::thread::available_parallelism().map_or(1, |n| n.get())

@@ -38,11 +38,19 @@ impl Initrd {
     /// # Errors
     /// BusyBox is missing.
     pub fn new(script: &str) -> Result<Initrd, String> {
+        Initrd::with_init(&init(script))
+    }
+
+    /// Begins with BusyBox and a first process, which mounts and loads what it needs.
+    ///
+    /// # Errors
+    /// BusyBox is missing.
+    pub fn with_init(init: &str) -> Result<Initrd, String> {
         let mut archive = Archive::default();
         for folder in ["bin", "proc", "sys", "dev", "tmp", "modules"] {
             archive.folder(folder);
         }
-        archive.file("init", init(script).as_bytes());
+        archive.file("init", init.as_bytes());
         let busybox = ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|p| fs::read(p).ok());
         archive.file(
             "bin/busybox",
@@ -58,6 +66,16 @@ impl Initrd {
     pub fn file(&mut self, place: &str, path: &Path) -> Result<(), String> {
         self.0.file(place, &read(path)?);
         Ok(())
+    }
+
+    /// Adds files to `/`.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn files(&mut self, paths: &[PathBuf]) -> Result<(), String> {
+        paths
+            .iter()
+            .try_for_each(|path| self.file(&path.file_name().unwrap_or_default().to_string_lossy(), path))
     }
 
     /// Adds a program as `/bin/pageyard`, with its shared libraries.

@@ -90,9 +90,7 @@ impl Launch {
         if let Some(program) = &self.program {
             packed.program(program)?;
         }
-        for file in &self.files {
-            packed.file(&file.file_name().unwrap_or_default().to_string_lossy(), file)?;
-        }
+        packed.files(&self.files)?;
         let package = self.kernel.parent().and_then(Path::parent);
         packed.modules(package.unwrap_or(Path::new(".")))?;
         packed.write(initrd)

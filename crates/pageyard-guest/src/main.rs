@@ -1,9 +1,10 @@
-//! `pageyard-guest`: boots a stock kernel, runs a script in it, and prints its console.
+//! `pageyard-guest`: boots a stock kernel, runs a script in it, and prints its console; or packs an initial file system.
 #![forbid(unsafe_code)]
 
 use pageyard_guest::emulator::Access;
+use pageyard_guest::initrd::Initrd;
 use pageyard_guest::launch::Launch;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,12 +17,18 @@ const USAGE: &str = "usage: pageyard-guest --kernel FILE --folder FOLDER --scrip
   --seconds N                                             the time that the guest may take [300]
   --until LINE                                            fail unless a line of the console begins so
 Boots a kernel that is unpacked with its package under QEMU, runs a shell script in it, and prints its console.
-FOLDER gets the initial file system and the logs.";
+FOLDER gets the initial file system and the logs.
+
+       pageyard-guest pack --to FILE --init FILE [--file FILE]..
+Only packs an initial file system: BusyBox, /init, and files in /.";
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_none_or(|first| first == "--help") {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
+    }
+    if std::env::args().nth(1).is_some_and(|first| first == "pack") {
+        return end(pack(std::env::args().skip(2)));
     }
     let (folder, launch) = match read(std::env::args().skip(1)) {
         Ok(read) => read,
@@ -30,13 +37,39 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match launch.run(&folder, &mut std::io::stdout()) {
+    end(launch.run(&folder, &mut std::io::stdout()))
+}
+
+fn end(done: Result<(), String>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("error: {why}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Packs an initial file system as the arguments say.
+fn pack(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
+    let (mut to, mut init, mut files) = (None, None, Vec::new());
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} takes a value"))?;
+        match name.as_str() {
+            "--to" => to = Some(value),
+            "--init" => init = Some(value),
+            "--file" => files.push(value.into()),
+            _ => return Err(format!("{name} is not an option")),
+        }
+    }
+    let init = init.ok_or("--init is missing")?;
+    let mut packed = Initrd::with_init(&text(&init)?)?;
+    packed.files(&files)?;
+    packed.write(Path::new(&to.ok_or("--to is missing")?))
+}
+
+fn text(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))
 }
 
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<(PathBuf, Launch), String> {
@@ -67,7 +100,7 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<(PathBuf, Launch)
     }
     let folder = folder.ok_or("--folder is missing")?;
     let script = script.ok_or("--script is missing")?;
-    launch.script = std::fs::read_to_string(&script).map_err(|e| format!("{script}: {e}"))?;
+    launch.script = text(&script)?;
     if launch.kernel.as_os_str().is_empty() {
         return Err("--kernel is missing".into());
     }

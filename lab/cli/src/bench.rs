@@ -3,7 +3,6 @@
 use crate::samples::Samples;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
-use pageyard_bench::document::StreamDocument;
 use pageyard_cli::output::{Failure, show};
 use pageyard_cli::progress::Progress;
 use std::num::NonZeroUsize;
@@ -180,16 +179,6 @@ impl Mixed {
     }
 }
 
-impl Stream {
-    fn options(&self, quick: bool) -> bench::stream::StreamOptions {
-        use bench::stream::StreamOptions;
-        let mut options = if quick { StreamOptions::quick() } else { StreamOptions::full() };
-        options.samples = self.samples.samples.unwrap_or(options.samples);
-        options.elements = self.elements.unwrap_or(options.elements);
-        options
-    }
-}
-
 /// Replaces a default by what was asked for, if anything was.
 fn set<T>(default: &mut Vec<T>, asked: Vec<T>) {
     if !asked.is_empty() {
@@ -285,14 +274,15 @@ impl Bench {
                 result.quick = self.quick;
                 show(json, &result, bench::fault::Faulted::text)
             }
-            What::Stream(asked) => {
-                let options = asked.options(self.quick);
-                let result = bench::stream::stream(&options, &mut |done, all| bar.at("stream", done, all))?;
+            What::Stream(Stream { elements, samples: Samples { samples } }) => {
+                use bench::stream::{ELEMENTS, SAMPLES, Streamed, stream};
+                let samples = samples.unwrap_or(if self.quick { bench::FEWEST } else { SAMPLES });
+                let elements = elements.map_or(ELEMENTS, NonZeroUsize::get);
+                let mut result = stream(elements, samples, &mut |done, all| bar.at("stream", done, all))?;
                 drop(bar);
                 // With all samples, it is the whole benchmark.
-                let quick = self.quick && options.samples < bench::stream::SAMPLES;
-                let document = StreamDocument { quick, ..result.document() };
-                show(json, &document, StreamDocument::text)
+                result.quick = self.quick && samples < SAMPLES;
+                show(json, &result, Streamed::text)
             }
             What::Locked { settings } => {
                 let pairs = bench::count_locked(&settings).map_err(Failure)?;

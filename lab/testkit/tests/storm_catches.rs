@@ -2,7 +2,7 @@
 
 use pageyard::engine::{CpuLists, DescriptorWatch, ListIdx, Pushed, Unchanged};
 use pageyard::{Alone, CpuId, Exclusive, PerCpu, TryLock};
-use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
+use pageyard_testkit::storm::{self, Kind, Make, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -101,10 +101,6 @@ unsafe impl PerCpu for Faulty {
     }
 }
 
-fn nothing() -> Guard {
-    Box::new(())
-}
-
 /// Single blocks, wrong calls and contested frees: enough for these.
 fn plan() -> Plan {
     let mix = Mix::parse("alloc,free,bulk,bulk-free,split,wrong,drain,contest,nodes,zeroed").unwrap();
@@ -113,16 +109,7 @@ fn plan() -> Plan {
 
 fn storm_of(wrong: Wrong, plan: &Plan) -> Report {
     let make = || Faulty(wrong, AtomicU64::new(0));
-    let variant = Variant {
-        name: "faulty",
-        naming: Naming::Any,
-        threads: None,
-        cpus: 3,
-        make: &make,
-        enter: &nothing,
-        signals: None,
-    };
-    storm::run(plan, &variant)
+    storm::run(plan, &Variant::new("faulty", Make::Pageyard(&make)))
 }
 
 /// Demands that a storm finds one of these rules broken.
@@ -160,15 +147,7 @@ fn lists_that_are_not_drained_are_found() {
 fn lists_that_two_threads_use_without_protection_are_found() {
     // SAFETY: it is not kept to, which is what the storm has to find; no memory is handed out.
     let make = || unsafe { Exclusive::by_instance() };
-    let variant = Variant {
-        name: "unprotected",
-        naming: Naming::Any,
-        threads: None,
-        cpus: 1,
-        make: &make,
-        enter: &nothing,
-        signals: None,
-    };
+    let variant = Variant { cpus: 1, ..Variant::new("unprotected", Make::Pageyard(&make)) };
     let report = storm::run(&Plan { rounds: u64::MAX, ..plan() }, &variant);
     assert!(!report.faults.is_empty(), "nothing was found in {report}");
 }
@@ -186,15 +165,7 @@ fn is_strong(report: &Report) -> bool {
 fn each_on_its_own(plan: &Plan) -> Report {
     // SAFETY: the storm's threads name their own CPU only, and no handler allocates.
     let make = || unsafe { Exclusive::by_cpu() };
-    let variant = Variant {
-        name: "exclusive",
-        naming: Naming::Own,
-        threads: None,
-        cpus: 4,
-        make: &make,
-        enter: &nothing,
-        signals: None,
-    };
+    let variant = Variant { naming: Naming::Own, ..Variant::new("exclusive", Make::Pageyard(&make)) };
     let report = storm::run(plan, &variant);
     assert!(report.faults.is_empty(), "{}", report.faults[0]);
     report
@@ -218,15 +189,7 @@ fn a_claim_by_number_names_the_cpu_of_its_thread() {
 fn lists_that_one_thread_has_are_not_accused() {
     // SAFETY: there is one thread, and no handler allocates.
     let make = || unsafe { Alone::by_instance() };
-    let variant = Variant {
-        name: "alone",
-        naming: Naming::Any,
-        threads: Some(1),
-        cpus: 3,
-        make: &make,
-        enter: &nothing,
-        signals: None,
-    };
+    let variant = Variant { threads: Some(1), ..Variant::new("alone", Make::Pageyard(&make)) };
     let report = storm::run(&all(), &variant);
     assert!(report.faults.is_empty(), "{}", report.faults[0]);
     assert!(is_strong(&report), "the storm was too weak: {report}");

@@ -10,66 +10,34 @@
 //! Copy and Scale move half as many bytes again as they count, Add and Triad a third.
 
 mod arrays;
-mod kernel;
 
-pub use kernel::Kernel;
+pub use arrays::Kernel;
 
 use super::{FEWEST, Noise, Skipped};
 use crate::harness::machine::{InterferenceWatch, Machine, last_level_caches};
+use crate::harness::noise::Disturbance;
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
 use arrays::Arrays;
 use pageyard_replay::text::bytes;
-use pageyard_trace::limits::{self, Room};
+use pageyard_trace::{Document, limits};
 use serde::Serialize;
-use std::num::NonZeroUsize;
 
-/// Samples of each operation by default; the first repetition is left out.
+/// Samples of each operation by default: repetitions without the first.
 pub const SAMPLES: usize = 9;
-
+/// Elements of each array by default.
+pub const ELEMENTS: usize = 10_000_000;
 /// The most samples. Each repetition makes the arrays' values 15 times as large, and an `f64` holds 261 of them.
 pub const MOST_SAMPLES: usize = 249;
-
-/// Bytes of an element in each of the three arrays.
-const ELEMENT_BYTES: u64 = size_of::<[f64; 3]>() as u64;
-
-/// The settings to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamOptions {
-    /// Elements of each array.
-    pub elements: NonZeroUsize,
-    /// Samples of each operation, 3 to [`MOST_SAMPLES`]: repetitions without the first.
-    pub samples: usize,
-}
-
-impl StreamOptions {
-    /// Returns STREAM's own: ten million elements, ten repetitions.
-    #[must_use]
-    pub fn full() -> StreamOptions {
-        StreamOptions { elements: const { NonZeroUsize::new(10_000_000).unwrap() }, samples: SAMPLES }
-    }
-
-    /// Returns the same arrays with as few repetitions as possible.
-    #[must_use]
-    pub fn quick() -> StreamOptions {
-        StreamOptions { samples: FEWEST, ..StreamOptions::full() }
-    }
-}
+/// The least length of an array as a multiple of the caches, by STREAM's rules.
+const TIMES_THE_CACHES: u64 = 4;
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StreamError {
-    /// The arrays need more memory than this process may use.
-    #[error(
-        "three arrays of {elements} elements need more than the {} that {} leaves; ask for fewer --elements",
-        bytes(room.bytes), room.bound_by
-    )]
-    NoRoom {
-        /// Elements of one array.
-        elements: NonZeroUsize,
-        /// The memory that is left.
-        room: Room,
-    },
+    /// Arrays of so many elements need more memory than this process may use, and what bounds it.
+    #[error("three arrays of {0} elements need more than the {1} leaves; ask for fewer --elements")]
+    NoRoom(usize, String),
     /// The allocation failed.
     #[error(
         "memory for the arrays was refused, by the host or by a limit of this process; ask for fewer --elements"
@@ -84,17 +52,12 @@ pub enum StreamError {
     /// A thread panicked.
     #[error("a thread of the benchmark ended before its work was done, so there is no result; run it again")]
     Thread,
-    /// The arrays do not hold what the operations come to.
+    /// The arrays of so many threads do not hold what the operations come to, in so many elements of all three.
     #[error(
-        "the result is not valid: with {threads} threads, {wrong} elements are not what the operations come to; check this \
+        "the result is not valid: with {0} threads, {1} elements are not what the operations come to; check this \
          machine's memory and processor"
     )]
-    Invalid {
-        /// Threads of the run.
-        threads: usize,
-        /// Wrong elements of all three arrays.
-        wrong: usize,
-    },
+    Invalid(usize, usize),
 }
 
 /// One operation with one number of threads.
@@ -118,63 +81,102 @@ pub struct StreamRow {
 }
 
 impl StreamRow {
-    fn of(kernel: Kernel, threads: usize, elements: NonZeroUsize, times: &[u64]) -> StreamRow {
-        let (min_ns, max_ns) =
-            times.iter().fold((u64::MAX, 0), |(min, max), ns| (min.min(*ns), max.max(*ns)));
-        let bytes_per_element = kernel.bytes_per_element();
+    fn of(kernel: Kernel, threads: usize, elements: usize, times: &[f64]) -> StreamRow {
+        let (times, bytes_per_element) = (Samples::new(times.to_vec()), kernel.bytes_per_element());
         StreamRow {
             kernel,
             threads,
             bytes_per_element,
-            mbps_best: (bytes_per_element * elements.get() as u64) as f64 * 1000.0 / min_ns as f64,
-            avg_ns: times.iter().sum::<u64>() as f64 / times.len() as f64,
-            min_ns,
-            max_ns,
+            mbps_best: (bytes_per_element * elements as u64) as f64 * 1000.0 / times.min(),
+            avg_ns: times.mean(),
+            min_ns: times.min() as u64,
+            max_ns: times.max() as u64,
         }
     }
 }
 
-/// The result of a run whose arrays were right at the end.
-#[derive(Clone, Debug)]
+/// The memory bandwidth of a machine.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Streamed {
     /// Where it was measured.
     pub machine: Machine,
-    /// The settings measured.
-    pub options: StreamOptions,
-    /// Bytes of the last-level caches of all CPUs that were used; `None` where the kernel does not say.
-    pub last_level_caches: Option<u64>,
+    /// Whether fewer repetitions were measured than the benchmark has.
+    pub quick: bool,
+    /// The disturbance seen during the run.
+    pub disturbance: Disturbance,
+    /// Samples of each row.
+    pub samples: usize,
+    /// Elements of each of the three arrays.
+    pub elements: usize,
+    /// Bytes of an array.
+    pub array_bytes: u64,
+    /// Bytes of the last-level caches of all CPUs that were used; left out where the kernel does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_level_caches_bytes: Option<u64>,
     /// The rows.
     pub rows: Vec<StreamRow>,
+    /// Why the figures may not be those of the memory; left out where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
-    /// The disturbance at each number of threads. Triad in even repetitions and in odd ones is the pair that must
-    /// agree.
-    pub noise: Vec<Noise>,
 }
 
-/// Measures with one thread and with one on each CPU. `progress` is told how many of how many repetitions are done.
+impl Streamed {
+    /// Notes the size of the last-level caches, and warns where they hold much of an array.
+    #[must_use]
+    pub fn beside(mut self, caches: Option<u64>) -> Streamed {
+        self.last_level_caches_bytes = caches;
+        self.warning = caches.filter(|caches| self.array_bytes < TIMES_THE_CACHES * caches).map(|caches| {
+            format!(
+                "an array has {}, less than {TIMES_THE_CACHES} times the last-level caches ({}), so a part of the traffic is \
+                 theirs; ask for --elements {} or more",
+                bytes(self.array_bytes),
+                bytes(caches),
+                TIMES_THE_CACHES * caches / 8
+            )
+        });
+        self
+    }
+}
+
+impl Document for Streamed {
+    const SCHEMA: &'static str = "pageyard.bench-stream/2";
+}
+
+/// Measures arrays of `elements` with one thread and with one on each CPU, [`FEWEST`] to [`MOST_SAMPLES`] samples of
+/// each operation. `tell` is told how many of how many repetitions are done.
 ///
 /// # Errors
 /// [`StreamError`].
-pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Result<Streamed, StreamError> {
-    let StreamOptions { elements, samples } = *options;
+pub fn stream(
+    elements: usize,
+    samples: usize,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Streamed, StreamError> {
     if !(FEWEST..=MOST_SAMPLES).contains(&samples) {
         return Err(StreamError::Samples(samples));
     }
-    let room = limits::memory();
-    if (elements.get() as u64).saturating_mul(ELEMENT_BYTES) > room.bytes {
-        return Err(StreamError::NoRoom { elements, room });
+    let (room, array_bytes) = (limits::memory(), (elements as u64).saturating_mul(8));
+    if array_bytes.saturating_mul(3) > room.bytes {
+        return Err(StreamError::NoRoom(elements, format!("{} that {}", bytes(room.bytes), room.bound_by)));
     }
     // One thread runs on the last CPU, because the first serves more interrupts.
     let cpus: Vec<usize> = cpus().into_iter().rev().collect();
     let mut result = Streamed {
         machine: Machine::measured(),
-        options: *options,
-        last_level_caches: last_level_caches(&cpus),
+        quick: false,
+        disturbance: Disturbance::default(),
+        samples,
+        elements,
+        array_bytes,
+        last_level_caches_bytes: None,
         rows: Vec::new(),
+        warning: None,
         skipped: Vec::new(),
-        noise: Vec::new(),
-    };
+    }
+    .beside(last_level_caches(&cpus));
     let mut counts = vec![1, cpus.len()];
     counts.dedup();
     if counts.len() == 1 {
@@ -182,95 +184,94 @@ pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Re
         result.skipped.push(Skipped { allocator: "all CPUs", why });
     }
     let team = Team::new(&cpus);
-    let (each, all) = (samples as u64 + 1, counts.len() as u64 * (samples as u64 + 1));
-    for (nth, threads) in (0..).zip(counts) {
-        let arrays = Arrays::new(&team, threads, elements.get())?;
-        measure(&arrays, &mut result, &mut |done| progress(nth * each + done, all))?;
+    let (mut done, all) = (0, counts.len() as u64 * (samples as u64 + 1));
+    for threads in counts {
+        measure(&Arrays::new(&team, threads, elements)?, &mut result, &mut || {
+            done += 1;
+            tell(done, all);
+        })?;
     }
     Ok(result)
 }
 
 /// Measures all operations on these arrays, and adds the rows to the result unless the arrays are wrong at the end.
-fn measure(arrays: &Arrays<'_>, result: &mut Streamed, tell: &mut dyn FnMut(u64)) -> Result<(), StreamError> {
-    let StreamOptions { elements, samples } = result.options;
+/// Triad in even repetitions and in odd ones is the pair that must agree.
+fn measure(arrays: &Arrays<'_>, result: &mut Streamed, tell: &mut dyn FnMut()) -> Result<(), StreamError> {
     let watch = InterferenceWatch::start();
-    let mut times: [Vec<u64>; 4] = Default::default();
-    for repetition in 0..=samples {
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..=result.samples {
         for (kernel, times) in Kernel::ALL.into_iter().zip(&mut times) {
-            let ns = arrays.run(kernel)?;
-            if repetition > 0 {
-                times.push(ns);
-            }
+            times.push(arrays.run(kernel)? as f64);
         }
-        tell(repetition as u64 + 1);
+        tell();
     }
-    arrays.check(samples + 1)?;
-    result.noise.push(Noise::of(halves(&times[3]), &watch));
-    let rows = Kernel::ALL.into_iter().zip(&times);
-    result.rows.extend(rows.map(|(kernel, times)| StreamRow::of(kernel, arrays.threads(), elements, times)));
+    arrays.check(result.samples + 1)?;
+    result.disturbance.add(&Noise::of(halves(&times[3][1..]), &watch));
+    for (kernel, times) in Kernel::ALL.into_iter().zip(times) {
+        result.rows.push(StreamRow::of(kernel, arrays.parts.len(), result.elements, &times[1..]));
+    }
     Ok(())
 }
 
 /// Returns the medians of the times at even places and at odd ones.
-fn halves(times: &[u64]) -> [f64; 2] {
-    [0, 1].map(|from| {
-        let half = times.iter().skip(from).step_by(2);
-        Samples::new(half.map(|ns| *ns as f64).collect()).median()
-    })
+fn halves(times: &[f64]) -> [f64; 2] {
+    [0, 1].map(|from| Samples::new(times.iter().skip(from).step_by(2).copied().collect()).median())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(elements: usize, samples: usize) -> StreamOptions {
-        StreamOptions { elements: elements.try_into().unwrap(), samples }
-    }
-
     #[test]
     fn every_operation_is_measured_with_one_thread_and_with_all() {
         let mut told = Vec::new();
-        let result = stream(&options(50_000, 3), &mut |done, all| told.push((done, all))).unwrap();
+        let result = stream(50_000, 3, &mut |done, all| told.push((done, all))).unwrap();
         let counts = if cpus().len() == 1 { vec![1] } else { vec![1, cpus().len()] };
         let measured: Vec<_> = result.rows.iter().map(|r| (r.threads, r.kernel)).collect();
         let all: Vec<_> = counts.iter().flat_map(|n| Kernel::ALL.map(|kernel| (*n, kernel))).collect();
         assert_eq!((measured, result.skipped.len()), (all, 2 - counts.len()));
-        let all = 4 * counts.len() as u64;
-        assert_eq!(told, (1..=all).map(|done| (done, all)).collect::<Vec<_>>());
+        let n = 4 * counts.len() as u64;
+        assert_eq!(told, (1..=n).map(|done| (done, n)).collect::<Vec<_>>());
         for row in result.rows {
             assert!(0 < row.min_ns && row.min_ns as f64 <= row.avg_ns && row.avg_ns <= row.max_ns as f64);
         }
     }
 
     #[test]
+    fn arrays_that_caches_hold_are_warned_of() {
+        let result = stream(10_000, 3, &mut |_, _| ()).unwrap();
+        assert_eq!(result.clone().beside(Some(20_000)).warning, None, "four times");
+        assert_eq!(result.clone().beside(None).warning, None, "the kernel names no caches");
+        let why = result.beside(Some(20_002)).warning.unwrap();
+        assert!(why.contains("last-level") && why.contains("--elements 10001 "), "{why}");
+    }
+
+    #[test]
     fn bandwidth_is_that_of_the_shortest_pass() {
-        let row = StreamRow::of(Kernel::Triad, 1, 1000.try_into().unwrap(), &[3000, 2000, 4000]);
+        let row = StreamRow::of(Kernel::Triad, 1, 1000, &[3000.0, 2000.0, 4000.0]);
         assert_eq!((row.mbps_best, row.avg_ns, row.min_ns, row.max_ns), (12_000.0, 3000.0, 2000, 4000));
-        assert_eq!(halves(&[1, 20, 2, 30, 3]), [2.0, 30.0]);
+        assert_eq!(halves(&[1.0, 20.0, 2.0, 30.0, 3.0]), [2.0, 30.0]);
     }
 
     #[test]
     fn one_element_and_the_most_samples_are_valid_and_more_samples_are_refused() {
-        let result = stream(&options(1, MOST_SAMPLES), &mut |_, _| ()).unwrap();
-        assert!(result.rows.iter().all(|r| r.mbps_best.is_finite()));
+        let rows = stream(1, MOST_SAMPLES, &mut |_, _| ()).unwrap().rows;
+        assert!(rows.iter().all(|r| r.mbps_best.is_finite()));
         for samples in [0, FEWEST - 1, MOST_SAMPLES + 1] {
-            let refused = stream(&options(1, samples), &mut |_, _| ()).err();
-            assert_eq!(refused, Some(StreamError::Samples(samples)));
+            assert_eq!(stream(1, samples, &mut |_, _| ()).err(), Some(StreamError::Samples(samples)));
         }
     }
 
     #[test]
     fn a_run_whose_arrays_are_wrong_has_no_row() {
-        let mut result = stream(&options(64, 3), &mut |_, _| ()).unwrap();
-        (result.rows, result.noise) = Default::default();
+        let mut result = stream(64, 3, &mut |_, _| ()).unwrap();
+        (result.rows, result.disturbance) = Default::default();
         let team = Team::new(&cpus()[..1]);
         let arrays = Arrays::new(&team, 1, 64).unwrap();
         // A repetition that the result does not know of.
-        for kernel in Kernel::ALL {
-            arrays.run(kernel).unwrap();
-        }
-        let refused = measure(&arrays, &mut result, &mut |_| ());
-        assert_eq!(refused, Err(StreamError::Invalid { threads: 1, wrong: 3 * 64 }));
-        assert!(result.rows.is_empty() && result.noise.is_empty());
+        assert!(Kernel::ALL.iter().all(|kernel| arrays.run(*kernel).is_ok()));
+        let refused = measure(&arrays, &mut result, &mut || ());
+        assert_eq!(refused, Err(StreamError::Invalid(1, 3 * 64)));
+        assert!(result.rows.is_empty() && result.disturbance.settings == 0);
     }
 }

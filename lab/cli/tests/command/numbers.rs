@@ -13,7 +13,7 @@ use pageyard_bench::pools::{PoolsOptions, pools};
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::router::{self, Effort, RouterSettings};
 use pageyard_bench::scale::{Scale, ScaleOptions, scale};
-use pageyard_bench::stream::{StreamOptions, stream};
+use pageyard_bench::stream::stream;
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_documents::figures::{check, check_short};
 use pageyard_trace::Document;
@@ -194,11 +194,8 @@ fn bench_fault() {
 
 #[test]
 fn bench_stream() {
-    let options = StreamOptions { elements: 123_456.try_into().unwrap(), samples: 5 };
-    let mut result = stream(&options, &mut |_, _| ()).unwrap();
-    // So that there is a warning of it on every machine.
-    result.last_level_caches = Some(33 << 20);
-    let document = result.document();
+    // So that there is a warning on every machine.
+    let document = stream(123_456, 5, &mut |_, _| ()).unwrap().beside(Some(33 << 20));
     let text = document.text();
     assert!(text.contains("33.0 MiB") && text.contains("WARNING") && text.contains(" 5 samples"), "{text}");
     check_short(&text, &document.json(), &["10^6"], &[AGREED]);

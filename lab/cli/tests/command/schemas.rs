@@ -7,7 +7,7 @@ use crate::LAB;
 use pageyard_bench::bulk::Bulk;
 use pageyard_bench::clear::Cleared;
 use pageyard_bench::cross::Cross;
-use pageyard_bench::document::{RouterDocument, StreamDocument};
+use pageyard_bench::document::RouterDocument;
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_bench::fault::Faulted;
 use pageyard_bench::mixed::Mixed;
@@ -30,7 +30,7 @@ fn generated() -> Vec<Value> {
         schema::<Scale>(),
         schema::<Cleared>(),
         schema::<Faulted>(),
-        schema::<StreamDocument<'_>>(),
+        schema::<pageyard_bench::stream::Streamed>(),
         schema::<Pools>(),
         schema::<RouterDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),

@@ -4,12 +4,11 @@ use super::fault::Rule;
 use super::journal::End;
 use super::kinds::Kind;
 use super::oracle;
+use super::plan::Naming;
 use super::shared::{Shared, add};
-use pageyard::{BlockId, CpuId, Cx, Migratetype, Order, PerCpu, Pfn, Request, RequestFlags};
-use std::cell::Cell;
+use pageyard::{BlockId, Context, CpuId, Cx, Migratetype, Order, PerCpu, Pfn, Request, RequestFlags};
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Blocks that a handler keeps until the next time.
 const KEPT: usize = 16;
@@ -19,7 +18,8 @@ const ORDERS: [u8; 8] = [0, 0, 1, 3, 4, 4, 5, 9];
 /// Calls a handler's work, whatever engine it is for.
 struct Hook {
     state: *const (),
-    run: unsafe fn(*const ()),
+    run: unsafe fn(*const (), Context),
+    enter: fn(Context) -> bool,
 }
 
 thread_local! {
@@ -29,84 +29,121 @@ thread_local! {
 
 /// Does a signal handler's work in a storm; nothing in a thread that is not the storm's.
 ///
-/// It may be called in a handler: it takes no lock and no memory but the engine's.
-pub fn interrupt() {
+/// It may be called in a handler: it takes no lock and no memory but the engine's. Handlers that had to wait are run by
+/// it too.
+pub fn interrupt(context: Context) {
+    run_if(context, |_| true);
+}
+
+/// Does a handler's work now or lets it wait, as the storm's [`Signals`](super::Signals) say.
+pub(super) fn signalled(context: Context) {
+    run_if(context, |hook| (hook.enter)(context));
+}
+
+fn run_if(context: Context, may: impl FnOnce(&Hook) -> bool) {
     let hook = HOOK.with(|hook| hook.load(SeqCst));
     // SAFETY: `Listening` stored it, and removes it before the hook and its state end; both are this thread's.
     unsafe {
-        if let Some(hook) = hook.as_ref() {
-            (hook.run)(hook.state);
+        if let Some(hook) = hook.as_ref().filter(|hook| may(hook)) {
+            (hook.run)(hook.state, context);
         }
     }
 }
 
-/// The state that one thread's handlers keep from one signal to the next.
+/// The state that one thread's handlers keep from one signal to the next. A handler may interrupt another one.
 pub(super) struct Handler<'a, 'm, P> {
     shared: &'a Shared<'m, P>,
     me: u32,
-    state: Cell<u64>,
-    kept: [Cell<Option<BlockId>>; KEPT],
+    state: AtomicU64,
+    /// Blocks as [`word`]s.
+    kept: [AtomicU64; KEPT],
+}
+
+/// Returns a block as a word; zero is none.
+fn word(block: BlockId) -> u64 {
+    (block.pfn.0 << 8) | (u64::from(block.order.get()) + 1)
+}
+
+/// Puts a block, or none, in a slot; returns what was there.
+fn replace(slot: &AtomicU64, block: Option<BlockId>) -> Option<BlockId> {
+    let old = slot.swap(block.map_or(0, word), SeqCst);
+    (old != 0).then(|| BlockId { pfn: Pfn(old >> 8), order: Order::of(old as u8 - 1) })
 }
 
 impl<'a, 'm, P: PerCpu> Handler<'a, 'm, P> {
     pub(super) fn new(shared: &'a Shared<'m, P>, me: u32, seed: u64) -> Self {
-        Handler { shared, me, state: Cell::new(seed | 1), kept: [const { Cell::new(None) }; KEPT] }
+        Handler { shared, me, state: AtomicU64::new(seed | 1), kept: [const { AtomicU64::new(0) }; KEPT] }
     }
 
     /// Returns what the handlers have kept, after the last one.
     pub(super) fn kept(&self) -> impl Iterator<Item = BlockId> + '_ {
-        self.kept.iter().filter_map(Cell::take)
+        self.kept.iter().filter_map(|slot| replace(slot, None))
     }
 
     fn below(&self, n: u64) -> u64 {
-        let mut x = self.state.get();
+        // ORDER: Relaxed: a handler that comes in between may draw the same number.
+        let mut x = self.state.load(Relaxed);
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        self.state.set(x);
+        self.state.store(x, Relaxed);
         (x >> 16) % n
     }
 
-    fn work(&self) {
+    fn work(&self, context: Context) {
         let shared = self.shared;
         shared.handling.fetch_add(1, SeqCst);
         if !shared.quiet.load(SeqCst) && !shared.faults.any() {
-            self.swap_blocks();
+            self.swap_blocks(context);
         }
         shared.handling.fetch_sub(1, SeqCst);
     }
 
     /// Frees what was kept, and keeps new blocks.
-    fn swap_blocks(&self) {
+    fn swap_blocks(&self, context: Context) {
         let shared = self.shared;
-        add(&shared.tally.handlers, 1);
-        let cx = Cx::on(CpuId(self.below(u64::from(shared.cpus)) as u32));
-        let journal = &shared.journals[self.me as usize];
+        add(&shared.tally.handlers[usize::from(context == Context::Softirq)], 1);
+        let cpu = match shared.naming {
+            Naming::Own => self.me,
+            Naming::Any => self.below(u64::from(shared.cpus)) as u32,
+        };
+        let cx = Cx { context, ..Cx::on(CpuId(cpu)) };
         for slot in &self.kept {
-            if let Some(block) = slot.take() {
-                let at = journal.begin(Kind::Free, Some(block.pfn), block.order, true);
-                if !shared.give(oracle::handler(self.me), self.me, &cx, block) {
-                    return;
-                }
-                journal.end(at, None, End::Done);
-            } else if shared.may_take.load(SeqCst) {
-                let order = Order::of(ORDERS[self.below(8) as usize]);
-                let request = Request::new(order, Migratetype::REQUESTED[self.below(3) as usize])
-                    .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
-                let at = journal.begin(Kind::Alloc, None, order, true);
-                let began = shared.ranges.now();
-                let Ok(pfn) = shared.subject.alloc(&cx, &request) else {
-                    journal.end(at, None, End::Refused);
-                    continue;
-                };
-                journal.end(at, Some(pfn), End::Done);
-                let block = BlockId { pfn, order };
-                if !self.receive(&request, block, began) {
-                    return;
-                }
-                slot.set(Some(block));
+            if shared.faults.any() {
+                return;
+            }
+            if let Some(block) = replace(slot, None) {
+                self.free(&cx, block);
+            } else if shared.may_take.load(SeqCst)
+                && let Some(block) = self.take(&cx)
+                // A handler that came in between may have filled the slot.
+                && let Some(other) = replace(slot, Some(block))
+            {
+                self.free(&cx, other);
             }
         }
+    }
+
+    fn free(&self, cx: &Cx, block: BlockId) {
+        let journal = &self.shared.journals[self.me as usize];
+        let at = journal.begin(Kind::Free, Some(block.pfn), block.order, true);
+        if self.shared.give(oracle::handler(self.me), self.me, cx, block) {
+            journal.end(at, None, End::Done);
+        }
+    }
+
+    fn take(&self, cx: &Cx) -> Option<BlockId> {
+        let (shared, journal) = (self.shared, &self.shared.journals[self.me as usize]);
+        let order = Order::of(ORDERS[self.below(8) as usize]);
+        let request = Request::new(order, Migratetype::REQUESTED[self.below(3) as usize])
+            .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+        let at = journal.begin(Kind::Alloc, None, order, true);
+        let began = shared.ranges.now();
+        let pfn = shared.subject.alloc(cx, &request).ok();
+        journal.end(at, pfn, if pfn.is_some() { End::Done } else { End::Refused });
+        let block = BlockId { pfn: pfn?, order };
+        add(&shared.tally.by_handlers, 1);
+        self.receive(&request, block, began).then_some(block)
     }
 
     /// As [`Shared::receive`], without words: a handler has no memory to put them in.
@@ -142,12 +179,15 @@ pub(super) struct Listening<'a> {
 }
 
 impl<'a> Listening<'a> {
-    pub(super) fn new<P: PerCpu>(handler: &'a Handler<'_, '_, P>) -> Listening<'a> {
-        unsafe fn run<P: PerCpu>(state: *const ()) {
+    pub(super) fn new<P: PerCpu>(
+        handler: &'a Handler<'_, '_, P>,
+        enter: fn(Context) -> bool,
+    ) -> Listening<'a> {
+        unsafe fn run<P: PerCpu>(state: *const (), context: Context) {
             // SAFETY: it is the handler that `new` was given, which outlives the `Listening`.
-            unsafe { &*state.cast::<Handler<'_, '_, P>>() }.work();
+            unsafe { &*state.cast::<Handler<'_, '_, P>>() }.work(context);
         }
-        let hook = Box::new(Hook { state: std::ptr::from_ref(handler).cast(), run: run::<P> });
+        let hook = Box::new(Hook { state: std::ptr::from_ref(handler).cast(), run: run::<P>, enter });
         HOOK.with(|h| h.store(std::ptr::from_ref(&*hook).cast_mut(), SeqCst));
         Listening { hook, handler: PhantomData }
     }

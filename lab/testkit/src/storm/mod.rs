@@ -7,7 +7,8 @@
 //!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
 //!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
 //! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations;
-//!   `handler`: its signal handlers; `helper`: what compaction and reclaim call back, and how it misbehaves.
+//!   `signals`, `handler`: what interrupts it, and the handlers; `helper`: what compaction and reclaim call back, and
+//!   how it misbehaves.
 //! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not hold, and what led to
 //!   it.
 //!
@@ -21,6 +22,7 @@
 //! | | covered | elsewhere |
 //! |---|---|---|
 //! | protections of lists | restartable sequences, with pageblocks biased to CPUs or not; try-lock; exclusive by CPU; alone, with one thread | |
+//! | other engines | Linux's under each protection of its lists, in `pageyard-linux/tests/storm.rs`: single, bulk, splits, drains, contested frees, hard and soft interrupts | what only Pageyard's engine has, requests that wait |
 //! | machines | one to five zones; one, two and three nodes, one without CPUs; holes; zones that share a pageblock; nearly full and half empty | |
 //! | calls | single, bulk, by number, up to order 18, splits, zeros, drains, isolation, leases, direct and background compaction and reclaim, wrong calls, CPUs that do not exist | ranges, contiguous ranges and hot plugging: `pageyard/tests/engine/range_threads.rs`, `shuttle` |
 //! | contents | requests for zeros, `init_on_alloc`, `init_on_free` (one round in eight) | |
@@ -47,6 +49,7 @@ mod plan;
 mod ranges;
 mod round;
 mod shared;
+mod signals;
 mod subject;
 mod taking;
 mod verdict;
@@ -57,7 +60,8 @@ mod wrong;
 pub use fault::{Fault, Rule};
 pub use handler::interrupt;
 pub use kinds::{Kind, Mix};
-pub use plan::{Found, Guard, Naming, Plan, Report, Variant};
+pub use plan::{Found, Guard, Make, Naming, Plan, Report, Variant};
+pub use signals::Signals;
 
 use machine::Machine;
 use pageyard::PerCpu;
@@ -78,7 +82,7 @@ pub fn current() -> (u64, u64) {
     (number, seed)
 }
 
-/// Runs rounds until the time is over, or the first fault.
+/// Runs rounds until the time is over, the variant has seen enough, or the first fault.
 ///
 /// A thread of a [`Naming::Own`] variant names its own CPU only; no other call runs while the instance is made, judged
 /// and dropped.
@@ -103,8 +107,7 @@ pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Report {
         let seed = plan.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         CURRENT[0].store(number, Relaxed);
         CURRENT[1].store(seed, Relaxed);
-        let found = round::run(plan, variant, machine, (number, seed), start, &mut report);
-        if found && !plan.go_on {
+        if round::run(plan, variant, machine, (number, seed), start, &mut report) {
             break;
         }
         if plan.chatty && start.elapsed() - said >= CHAT {

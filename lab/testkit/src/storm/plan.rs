@@ -2,6 +2,9 @@
 
 use super::fault::Fault;
 use super::kinds::{Kind, Mix};
+use super::signals::Signals;
+use pageyard::engine::BiasStats;
+use pageyard::{MemoryMap, Order, PageAllocator, PerCpu, TryLock};
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
@@ -17,6 +20,8 @@ pub struct Plan {
     pub rounds: u64,
     /// Threads, where the variant does not say.
     pub threads: u32,
+    /// Operations of a thread in each of a round's stretches, and stretches, where they are not drawn.
+    pub stretches: Option<(u32, usize)>,
     /// Kinds of operations.
     pub mix: Mix,
     /// Rules that are not checked, as [`Rule::parse`](super::Rule::parse) returns them.
@@ -35,6 +40,7 @@ impl Default for Plan {
             time: Duration::from_secs(10),
             rounds: u64::MAX,
             threads: 9,
+            stretches: None,
             mix: Mix::ALL,
             ignored: 0,
             go_on: false,
@@ -65,13 +71,58 @@ pub struct Variant<'a, P> {
     pub threads: Option<u32>,
     /// CPUs of an instance; with [`Naming::Own`] there are as many as threads.
     pub cpus: u32,
-    /// Makes one.
-    pub make: &'a (dyn Fn() -> P + Sync),
+    /// Makes an engine, or its protection.
+    pub make: Make<'a, P>,
+    /// The largest order that it serves.
+    pub largest: Order,
+    /// Whether a thread's requests may wait.
+    pub waits: bool,
     /// Each thread's first step. The guard is kept until the thread ends.
     pub enter: &'a (dyn Fn() -> Guard + Sync),
-    /// Starts signals in the calling thread, whose handler calls [`interrupt`](super::interrupt), until what it returns
-    /// is dropped. None where handlers may not allocate.
-    pub signals: Option<&'a (dyn Fn() -> Guard + Sync)>,
+    /// The signals that interrupt its threads. None where handlers may not allocate.
+    pub signals: Option<Signals>,
+    /// Looks at a round's engine before it is dropped, while nothing runs, and at the report so far; returns whether
+    /// the storm has seen enough.
+    pub enough: &'a Enough<'a, P>,
+}
+
+/// A look at the report so far and, of an engine of Pageyard, at its protection and bias.
+pub type Enough<'a, P> = dyn Fn(&Report, Option<(&P, BiasStats)>) -> bool + 'a;
+
+/// How the engine of a round is made.
+#[derive(Clone, Copy)]
+pub enum Make<'a, P> {
+    /// Pageyard's, with this protection of its lists.
+    Pageyard(&'a (dyn Fn() -> P + Sync)),
+    /// Another, for a map and a number of CPUs. Operations that only Pageyard's engine has do nothing on it.
+    Other(&'a (dyn Fn(&MemoryMap<'_>, u32) -> Box<dyn PageAllocator + Send> + Sync)),
+}
+
+impl<'a, P: PerCpu> Variant<'a, P> {
+    /// Makes a variant whose threads may name any of three CPUs, without signals.
+    #[must_use]
+    pub fn new(name: &'static str, make: Make<'a, P>) -> Self {
+        Variant {
+            name,
+            naming: Naming::Any,
+            threads: None,
+            cpus: 3,
+            make,
+            largest: Order::MAX,
+            waits: true,
+            enter: &|| Box::new(()),
+            signals: None,
+            enough: &|_, _| false,
+        }
+    }
+}
+
+impl<'a> Variant<'a, TryLock> {
+    /// Makes a variant of another engine than Pageyard's, which has no protection to name.
+    #[must_use]
+    pub fn other(name: &'static str, make: Make<'a, TryLock>, largest: Order) -> Self {
+        Variant { largest, ..Variant::new(name, make) }
+    }
 }
 
 /// A fault, and where it came up.
@@ -126,8 +177,10 @@ pub struct Report {
     pub moves: u64,
     /// Callbacks that panicked.
     pub panics: u64,
-    /// Handlers that ran.
-    pub handlers: u64,
+    /// Handlers that ran, of hard and of soft interrupts.
+    pub handlers: [u64; 2],
+    /// Blocks that they allocated.
+    pub by_handlers: u64,
     /// Blocks that several threads freed at once.
     pub contested: u64,
     /// Pageblocks that were isolated until nothing of them could be handed out.
@@ -142,13 +195,14 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} rounds, {} of them watched, {calls} operations, {} requests refused, {} frames moved, {} callbacks panicked, \
-             {} handlers, {} blocks freed by several threads, {} pageblocks kept isolated",
+             {} blocks allocated in {} handlers, {} blocks freed by several threads, {} pageblocks kept isolated",
             self.rounds,
             self.watched,
             self.refused,
             self.moves,
             self.panics,
-            self.handlers,
+            self.by_handlers,
+            self.handlers.iter().sum::<u64>(),
             self.contested,
             self.closed
         )

@@ -7,7 +7,7 @@ use super::kinds::Kind;
 use super::machine::{self, Machine};
 use super::movers::Movers;
 use super::oracle::Oracle;
-use super::plan::{Found, Naming, Plan, Report, Variant};
+use super::plan::{Found, Make, Naming, Plan, Report, Variant};
 use super::ranges::Ranges;
 use super::shared::{Shared, Tally};
 use super::subject::{self, Subject};
@@ -26,7 +26,7 @@ const LINES: usize = 120;
 /// How long the threads sleep whose waking interrupts others in the middle of a call.
 const NAP: Duration = Duration::from_micros(40);
 
-/// Runs a round and adds what it did to a report; returns whether it found a fault.
+/// Runs a round and adds what it did to a report; returns whether it is the last.
 pub(super) fn run<P: PerCpu>(
     plan: &Plan,
     variant: &Variant<'_, P>,
@@ -45,7 +45,7 @@ pub(super) fn run<P: PerCpu>(
         1 => Some(Way::Cleared { on_alloc: rng.bool(), on_free: rng.bool() }),
         _ => None,
     };
-    let way = way.filter(|_| plan.mix.has(Kind::Watched));
+    let way = way.filter(|_| plan.mix.has(Kind::Watched) && matches!(variant.make, Make::Pageyard(_)));
     if let Some(Way::Cleared { on_alloc, on_free }) = way {
         (config.init_on_alloc, config.init_on_free) = (on_alloc, on_free);
     }
@@ -55,9 +55,10 @@ pub(super) fn run<P: PerCpu>(
         Ok(memory) => memory,
         Err(why) => unreachable!("{}: {why}", machine.name),
     };
-    let subject = match Subject::new(&map, config, (variant.make)(), watched.as_ref(), &mut memory) {
-        Ok(subject) => subject,
-        Err(why) => unreachable!("{}: {why}", machine.name),
+    let subject = match variant.make {
+        Make::Other(make) => Subject::Other(make(&map, cpus)),
+        Make::Pageyard(make) => Subject::new(&map, config, make(), watched.as_ref(), &mut memory)
+            .unwrap_or_else(|why| unreachable!("{}: {why}", machine.name)),
     };
     // Small machines are short of memory most of the time, roomy ones half empty.
     let tight = machine.managed() < 1 << 14;
@@ -74,6 +75,8 @@ pub(super) fn run<P: PerCpu>(
         journals: (0..threads).map(|_| Journal::new(start)).collect(),
         mix: plan.mix,
         naming: variant.naming,
+        waits: variant.waits,
+        largest: variant.largest,
         cpus,
         apart: rng.bool(),
         cap: machine.managed() * share / 10 / u64::from(threads) + 4,
@@ -85,7 +88,8 @@ pub(super) fn run<P: PerCpu>(
         tally: Tally::default(),
     };
     // The counts are checked after each stretch: often, or after the threads had time to get into each other's way.
-    let (calls, times) = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
+    let drawn = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
+    let (calls, times) = plan.stretches.unwrap_or(drawn);
     let stretch = |n| if n % 5 == 4 { (100, Some(Board::default())) } else { (calls, None) };
     let stretches = Stretches {
         stretches: (0..times).map(stretch).collect(),
@@ -102,7 +106,8 @@ pub(super) fn run<P: PerCpu>(
     }
     add_up(&shared.tally, report);
     report.watched += u64::from(watched.is_some());
-    let Some(fault) = shared.faults.take() else { return false };
+    let enough = (variant.enough)(report, shared.subject.lists());
+    let Some(fault) = shared.faults.take() else { return enough };
     let mut lines: Vec<(u64, String)> = shared
         .journals
         .iter()
@@ -120,22 +125,22 @@ pub(super) fn run<P: PerCpu>(
         after: start.elapsed(),
         log,
     });
-    true
+    enough || !plan.go_on
 }
 
 /// Runs the threads of a round; returns what they hold.
 fn storm<P: PerCpu>(
     shared: &Shared<'_, P>,
     variant: &Variant<'_, P>,
-    stretches: &Stretches<'_>,
+    stretches: &Stretches,
     threads: u32,
 ) -> Vec<super::worker::Left> {
-    let done = AtomicBool::new(false);
+    let (done, enter) = (AtomicBool::new(false), variant.enter);
     std::thread::scope(|scope| {
         let storming: Vec<_> = (0..threads)
             .map(|me| {
                 scope.spawn(move || {
-                    let _guard = (variant.enter)();
+                    let _guard = enter();
                     Worker::new(shared, me, stretches.seed).run(stretches)
                 })
             })
@@ -163,7 +168,10 @@ fn add_up(tally: &Tally, report: &mut Report) {
     report.refused += tally.refused.load(SeqCst);
     report.moves += tally.moves.load(SeqCst);
     report.panics += tally.panics.load(SeqCst);
-    report.handlers += tally.handlers.load(SeqCst);
+    for (sum, n) in report.handlers.iter_mut().zip(&tally.handlers) {
+        *sum += n.load(SeqCst);
+    }
+    report.by_handlers += tally.by_handlers.load(SeqCst);
     report.contested += tally.contested.load(SeqCst);
     report.closed += tally.closed.load(SeqCst);
 }

@@ -10,7 +10,7 @@ use super::plan::Naming;
 use super::ranges::Ranges;
 use super::subject::Subject;
 use super::watched::Watched;
-use pageyard::{BlockId, Cx, PerCpu, Request};
+use pageyard::{BlockId, Cx, Order, PerCpu, Request};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// An engine, the machine it manages, and everything that is known of both.
@@ -26,6 +26,10 @@ pub(super) struct Shared<'m, P> {
     pub(super) journals: Vec<Journal>,
     pub(super) mix: Mix,
     pub(super) naming: Naming,
+    /// Whether requests may wait.
+    pub(super) waits: bool,
+    /// The largest order that the engine serves.
+    pub(super) largest: Order,
     pub(super) cpus: u32,
     /// Whether only frames of the shared owner are movable, so that whole pageblocks are.
     pub(super) apart: bool,
@@ -50,7 +54,8 @@ pub(super) struct Tally {
     pub(super) refused: AtomicU64,
     pub(super) moves: AtomicU64,
     pub(super) panics: AtomicU64,
-    pub(super) handlers: AtomicU64,
+    pub(super) handlers: [AtomicU64; 2],
+    pub(super) by_handlers: AtomicU64,
     pub(super) contested: AtomicU64,
     pub(super) closed: AtomicU64,
 }

@@ -4,27 +4,33 @@ use super::watched::{Watched, Way};
 use crate::check;
 use crate::naive::Naive;
 use pageyard::compaction::FrameState;
+use pageyard::engine::BiasStats;
 use pageyard::reclaim::Helpers;
 use pageyard::{
     AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,
-    MemoryMap, Metadata, Migratetype, Order, PageblockId, Pageyard, PcpStats, PerCpu, Pfn, PressureAllocator,
-    Request, Stats, ZoneId, ZoneStats,
+    MemoryMap, Metadata, Migratetype, Order, PageAllocator, PageblockId, Pageyard, PcpStats, PerCpu, Pfn,
+    PressureAllocator, Request, Stats, ZoneId, ZoneStats,
 };
 
-/// An engine under test: as it is, or watched in one of two ways.
+/// An engine under test: Pageyard's as it is or watched in one of two ways, or another.
 pub(super) enum Subject<'m, P> {
     Plain(Pageyard<'m, P>),
     Observed(Pageyard<'m, P, &'m Watched<'m>>),
     Cleared(Pageyard<'m, P, (), &'m Watched<'m>>),
+    Other(Box<dyn PageAllocator + Send>),
 }
 
-/// Makes a call to the engine, whichever it is.
+/// Makes a call to the engine, whichever it is. The second form says what another than Pageyard's does in its place.
 macro_rules! call {
     ($subject:ident, $yard:ident => $call:expr) => {
+        call!($subject, $yard => $call, $yard => $call)
+    };
+    ($subject:ident, $yard:ident => $call:expr, $other:pat => $instead:expr) => {
         match $subject {
             Subject::Plain($yard) => $call,
             Subject::Observed($yard) => $call,
             Subject::Cleared($yard) => $call,
+            Subject::Other($other) => $instead,
         }
     };
 }
@@ -73,11 +79,11 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     }
 
     pub(super) fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        call!(self, yard => yard.free_zeroed(cx, pfn, order))
+        call!(self, yard => yard.free_zeroed(cx, pfn, order), other => other.free(cx, pfn, order))
     }
 
     pub(super) fn was_zeroed(&self, pfn: Pfn) -> bool {
-        call!(self, yard => yard.was_zeroed(pfn))
+        call!(self, yard => yard.was_zeroed(pfn), _ => false)
     }
 
     pub(super) fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
@@ -95,24 +101,24 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     // Pageblocks.
 
     pub(super) fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
-        call!(self, yard => yard.isolate(cx, block))
+        call!(self, yard => yard.isolate(cx, block), _ => false)
     }
 
     pub(super) fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
-        call!(self, yard => yard.restore(cx, block))
+        call!(self, yard => yard.restore(cx, block), _ => false)
     }
 
     pub(super) fn lease(&self, block: PageblockId, by: CompactorId) -> bool {
-        call!(self, yard => yard.lease_pageblock(block, by))
+        call!(self, yard => yard.lease_pageblock(block, by), _ => false)
     }
 
     pub(super) fn unlease(&self, block: PageblockId) -> bool {
-        call!(self, yard => yard.unlease_pageblock(block))
+        call!(self, yard => yard.unlease_pageblock(block), _ => false)
     }
 
     /// Returns whether a frame is free but in a per-CPU list, or on its way to one.
     pub(super) fn is_cached(&self, pfn: Pfn) -> bool {
-        matches!(call!(self, yard => yard.frame(pfn)), FrameState::Cached)
+        call!(self, yard => matches!(yard.frame(pfn), FrameState::Cached), _ => false)
     }
 
     // Calls with helpers.
@@ -123,21 +129,34 @@ impl<'m, P: PerCpu> Subject<'m, P> {
         request: &Request,
         helpers: &H,
     ) -> Result<Pfn, AllocError> {
-        call!(self, yard => yard.alloc_with(cx, request, helpers).map_err(|failure| failure.why))
+        call!(
+            self,
+            yard => yard.alloc_with(cx, request, helpers).map_err(|failure| failure.why),
+            other => other.alloc(cx, request)
+        )
     }
 
     pub(super) fn compact_zone<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) {
-        call!(self, yard => { let _ = yard.compact_zone_with(cx, zone, helpers); });
+        call!(self, yard => { let _ = yard.compact_zone_with(cx, zone, helpers); }, _ => ());
     }
 
     pub(super) fn background<H: Helpers>(&self, cx: &Cx, helpers: &H) {
         call!(self, yard => {
             let _ = yard.kswapd_with(cx, helpers);
             let _ = yard.kcompactd_with(cx, helpers);
-        });
+        }, _ => ());
     }
 
     // Accounts.
+
+    pub(super) fn is_pageyard(&self) -> bool {
+        !matches!(self, Subject::Other(_))
+    }
+
+    /// Returns the protection of Pageyard's lists, and its bias.
+    pub(super) fn lists(&self) -> Option<(&P, BiasStats)> {
+        call!(self, yard => Some((yard.percpu(), yard.bias_stats())), _ => None)
+    }
 
     pub(super) fn audit(&self) -> Result<Census, AuditError> {
         call!(self, yard => yard.audit())
@@ -157,6 +176,6 @@ impl<'m, P: PerCpu> Subject<'m, P> {
 
     /// Runs the suite's check of an engine in which everything is free.
     pub(super) fn all_free(&self, model: &Naive) -> Result<(), String> {
-        call!(self, yard => check::all_free(yard, model))
+        call!(self, yard => check::all_free(yard, model), other => check::all_free(&&**other, model))
     }
 }

@@ -41,15 +41,17 @@ pub(super) fn judge<P: PerCpu>(shared: &Shared<'_, P>, left: &[Left], map: &Memo
         }
     }
     shared.subject.drain(CpuSet::All);
-    let mut model = Naive::new(map, shared.cpus, Order::MAX);
+    let mut model = Naive::new(map, shared.cpus, shared.largest);
     for (_, block) in &held {
         if let Err(why) = model.take(block.pfn, block.order) {
             shared.wrong(Rule::Owners, Some(block.pfn.0), || why);
             return;
         }
     }
-    free_is_free(shared, &model);
-    requests_count_once(shared);
+    if shared.subject.is_pageyard() {
+        free_is_free(shared, &model);
+        requests_count_once(shared);
+    }
     for (owner, block) in held {
         model.give(block.pfn, block.order);
         if !shared.give(owner, 0, &CX, block) {
@@ -133,7 +135,7 @@ fn ask<P: PerCpu>(shared: &Shared<'_, P>, zone: &Zone, order: Order) -> Result<P
 fn free_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     for zone in model.zones().iter().filter(|z| z.span.kind <= ZoneKind::Movable) {
         let fits = |order: &Order| zone.fitting(*order).next();
-        let Some(largest) = Order::ZERO.up_to(Order::MAX).take_while(|o| fits(o).is_some()).last() else {
+        let Some(largest) = Order::ZERO.up_to(shared.largest).take_while(|o| fits(o).is_some()).last() else {
             continue;
         };
         for order in [largest, Order::of(largest.get() / 2)] {
@@ -199,7 +201,7 @@ fn requests_count_once<P: PerCpu>(shared: &Shared<'_, P>) {
 }
 
 /// With everything free: audit, counters, merging; and every frame can be allocated in blocks as large as the layout
-/// allows.
+/// allows. Linux keeps reserves from requests that Pageyard gives them to, so other engines are not asked for those.
 fn all_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     shared.subject.drain(CpuSet::All);
     let Some(census) = audit(shared, "with everything free") else { return };
@@ -210,10 +212,17 @@ fn all_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     if let Err(why) = shared.subject.all_free(model) {
         shared.wrong(Rule::Merged, None, || why);
     }
+    if shared.subject.is_pageyard() {
+        all_is_taken(shared, model);
+    }
+}
+
+/// Allocates everything in blocks as large as the layout allows, and frees it.
+fn all_is_taken<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     let mut taken: Vec<(Pfn, Order)> = Vec::new();
     for zone in model.zones().iter().filter(|z| z.span.kind <= ZoneKind::Movable) {
-        let merged = zone.merged(Order::MAX);
-        for order in Order::ZERO.up_to(Order::MAX).rev() {
+        let merged = zone.merged(shared.largest);
+        for order in Order::ZERO.up_to(shared.largest).rev() {
             for n in 0..merged[order.index()] {
                 // Another zone of the node may serve it as well: then this one's turn comes with the next.
                 match ask(shared, zone, order) {

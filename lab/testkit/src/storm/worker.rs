@@ -8,8 +8,9 @@ use super::isolation::Isolation;
 use super::journal::End;
 use super::kinds::Kind;
 use super::oracle::{self, Owner};
-use super::plan::{Guard, Naming};
+use super::plan::Naming;
 use super::shared::{Shared, add};
+use super::signals::{self, Signals};
 use super::watched::Way;
 use fastrand::Rng;
 use pageyard::{
@@ -56,12 +57,12 @@ pub(super) struct Left {
 }
 
 /// Stretches of a round, one after the other.
-pub(super) struct Stretches<'a> {
+pub(super) struct Stretches {
     /// For each stretch the operations of a thread, and the contested blocks if it is a stretch where no thread takes
     /// memory.
     pub(super) stretches: Vec<(u32, Option<Board>)>,
     pub(super) barrier: Barrier,
-    pub(super) signals: Option<&'a (dyn Fn() -> Guard + Sync)>,
+    pub(super) signals: Option<Signals>,
     pub(super) seed: u64,
 }
 
@@ -83,12 +84,14 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
     }
 
     /// Runs a round's stretches.
-    pub(super) fn run(mut self, plan: &Stretches<'_>) -> Left {
+    pub(super) fn run(mut self, plan: &Stretches) -> Left {
         let shared = self.shared;
         let handler = Handler::new(shared, self.me, plan.seed.wrapping_mul(2 * u64::from(self.me) + 3));
         {
-            let _listening = Listening::new(&handler);
-            let _signals = plan.signals.map(|start| start());
+            let _interrupted = plan.signals.as_ref().map(|signals| {
+                let listening = Listening::new(&handler, signals.enter);
+                (signals::start(signals), listening)
+            });
             for (calls, board) in &plan.stretches {
                 if let Some(board) = board {
                     self.contribute(board);
@@ -224,6 +227,9 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             11 => RequestFlags::NOFAIL,
             _ => RequestFlags::empty(),
         };
+        if !self.shared.waits {
+            request.flags = RequestFlags::HIGH | RequestFlags::NON_BLOCKING;
+        }
         let clears = self.shared.watched.is_some_and(|w| w.way != Way::Observed);
         if clears && self.rng.u8(..4) == 0 {
             request.flags |= RequestFlags::ZERO;
