@@ -1,4 +1,4 @@
-//! `pageyard-guest`: boots a stock kernel, runs a script in it, and prints its console; or packs an initial file system.
+//! `pageyard-guest`: boots a stock kernel, runs a script in it and prints its console; or packs an initial file system.
 #![forbid(unsafe_code)]
 
 use pageyard_guest::emulator::Access;

@@ -60,8 +60,7 @@ mod wrong;
 pub use fault::{Fault, Rule};
 pub use handler::interrupt;
 pub use kinds::{Kind, Mix};
-pub use plan::{Found, Guard, Make, Naming, Plan, Report, Variant};
-pub use signals::Signals;
+pub use plan::{Found, Guard, Make, Naming, Plan, Report, Signals, Variant};
 
 use machine::Machine;
 use pageyard::PerCpu;

@@ -2,9 +2,8 @@
 
 use super::fault::Fault;
 use super::kinds::{Kind, Mix};
-use super::signals::Signals;
 use pageyard::engine::BiasStats;
-use pageyard::{MemoryMap, Order, PageAllocator, PerCpu, TryLock};
+use pageyard::{Context, MemoryMap, Order, PageAllocator, PerCpu, TryLock};
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
@@ -56,6 +55,25 @@ pub enum Naming {
     Own,
     /// Any.
     Any,
+}
+
+/// How a storm's threads are interrupted.
+#[derive(Clone, Copy, Debug)]
+pub struct Signals {
+    /// Time between two signals of one timer.
+    pub period: Duration,
+    /// Whether each thread has a second timer, whose handlers are soft interrupts: a hard one may interrupt them.
+    pub soft: bool,
+    /// Returns whether a handler may run now. One that may not is run later, through [`interrupt`](super::interrupt).
+    pub enter: fn(Context) -> bool,
+}
+
+impl Signals {
+    /// Makes hard interrupts that may always run.
+    #[must_use]
+    pub fn every(period: Duration) -> Signals {
+        Signals { period, soft: false, enter: |_| true }
+    }
 }
 
 /// A guard that a thread keeps.

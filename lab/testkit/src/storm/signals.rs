@@ -1,26 +1,6 @@
 //! Timer signals that interrupt the threads of a storm.
 
-use pageyard::Context;
-use std::time::Duration;
-
-/// How a storm's threads are interrupted.
-#[derive(Clone, Copy, Debug)]
-pub struct Signals {
-    /// Time between two signals of one timer.
-    pub period: Duration,
-    /// Whether each thread has a second timer, whose handlers are soft interrupts: a hard one may interrupt them.
-    pub soft: bool,
-    /// Returns whether a handler may run now. One that may not is run later, through [`interrupt`](super::interrupt).
-    pub enter: fn(Context) -> bool,
-}
-
-impl Signals {
-    /// Makes hard interrupts that may always run.
-    #[must_use]
-    pub fn every(period: Duration) -> Signals {
-        Signals { period, soft: false, enter: |_| true }
-    }
-}
+use super::plan::Signals;
 
 #[cfg(target_os = "linux")]
 mod timers {

@@ -8,9 +8,9 @@ use super::isolation::Isolation;
 use super::journal::End;
 use super::kinds::Kind;
 use super::oracle::{self, Owner};
-use super::plan::Naming;
+use super::plan::{Naming, Signals};
 use super::shared::{Shared, add};
-use super::signals::{self, Signals};
+use super::signals;
 use super::watched::Way;
 use fastrand::Rng;
 use pageyard::{
