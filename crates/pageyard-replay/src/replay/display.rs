@@ -287,9 +287,6 @@ impl EngineReport {
                 percent(value(last))
             )?;
         }
-        if self.samples.iter().all(|s| s.extfrag_index.is_none()) {
-            return Ok(());
-        }
         let index =
             |s: &Sample| s.extfrag_index.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}"));
         writeln!(
