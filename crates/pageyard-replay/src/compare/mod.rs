@@ -169,9 +169,12 @@ const WORK: [Counter; 14] = [
     Counter::PgmigrateSuccess,
 ];
 
+/// A figure of one replay: its objective, its name, and its value where the replay knows it.
+type Figure = (Objective, String, Option<f64>);
+
 /// Returns an engine's figures, `None` where its replay does not know them. Every replay of every setting has the same
 /// names.
-fn figures(engine: &EngineReport) -> Vec<(Objective, String, Option<f64>)> {
+fn figures(engine: &EngineReport) -> Vec<Figure> {
     let f = &engine.failures;
     let failures = [
         ("failures", f.allocs),
@@ -181,7 +184,7 @@ fn figures(engine: &EngineReport) -> Vec<(Objective, String, Option<f64>)> {
         ("failures_where_host_served", f.refused_where_host_served),
         ("served_where_host_failed", f.served_where_host_failed),
     ];
-    let mut all: Vec<(Objective, String, Option<f64>)> =
+    let mut all: Vec<Figure> =
         failures.map(|(name, n)| (Objective::Failures, name.to_owned(), Some(n as f64))).into();
     all.extend(
         f.by_order
@@ -200,11 +203,10 @@ fn figures(engine: &EngineReport) -> Vec<(Objective, String, Option<f64>)> {
     let counter = |name: &'static str| engine.counters.get(name).map(|n| *n as f64);
     all.extend(WORK.map(|c| (Objective::Work, c.name().to_owned(), counter(c.name()))));
     for (call, latency) in [("alloc", engine.alloc), ("free", engine.free)] {
-        let figures: [(&str, fn(LatencySummary) -> f64); 3] =
-            [("mean", |l| l.mean), ("p50", |l| l.p50 as f64), ("p99", |l| l.p99 as f64)];
-        all.extend(
-            figures.map(|(name, ns)| (Objective::Latency, format!("{call}_{name}_ns"), latency.map(ns))),
-        );
+        let ns = |of: fn(LatencySummary) -> f64| latency.map(of);
+        let figures =
+            [("mean", ns(|l| l.mean)), ("p50", ns(|l| l.p50 as f64)), ("p99", ns(|l| l.p99 as f64))];
+        all.extend(figures.map(|(name, ns)| (Objective::Latency, format!("{call}_{name}_ns"), ns)));
     }
     all
 }
