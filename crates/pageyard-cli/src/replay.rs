@@ -164,11 +164,9 @@ impl Replay {
         match report.engines.iter().find(|e| !e.is_sound()) {
             None => Ok(()),
             Some(e) => Err(Failure(format!(
-                "{} broke its promises: {} double allocations, {} leaked frames, {} frees refused, audit {}",
+                "{} broke its promises: {}, audit {}",
                 e.name,
-                e.failures.double_allocations,
-                e.leaked_frames,
-                e.failures.refused_frees,
+                e.broken_promises(),
                 e.audit.map_or_else(|why| why.to_string(), |_| "clean".to_owned())
             ))),
         }

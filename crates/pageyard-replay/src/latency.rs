@@ -16,7 +16,7 @@ pub struct Latencies {
 }
 
 /// The summary of some [`Latencies`], in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// Calls that were timed.
@@ -59,19 +59,16 @@ impl Latencies {
         self.histogram.add(&other.histogram).expect("all have the same bounds");
     }
 
-    /// Sums up.
-    pub fn summary(&self) -> LatencySummary {
+    /// Sums up; `None` where no call was timed.
+    pub fn summary(&self) -> Option<LatencySummary> {
         let h = &self.histogram;
-        if h.is_empty() {
-            return LatencySummary::default();
-        }
-        LatencySummary {
+        (!h.is_empty()).then(|| LatencySummary {
             timed: h.len(),
             mean: h.mean(),
             p50: h.value_at_quantile(0.5),
             p99: h.value_at_quantile(0.99),
             max: h.max(),
-        }
+        })
     }
 }
 
@@ -95,10 +92,15 @@ mod tests {
     fn one_call_in_seventeen_is_timed_and_all_are_made() {
         let mut l = Latencies::new(0);
         let mut made = 0;
-        for _ in 0..170 {
+        for _ in 1..SAMPLE {
             l.time(|| made += 1);
         }
-        assert_eq!((made, l.summary().timed), (170, 10));
-        assert!(l.summary().max >= l.summary().p50);
+        assert!(l.summary().is_none(), "none of {made} calls was timed");
+        for _ in SAMPLE..=170 {
+            l.time(|| made += 1);
+        }
+        let summary = l.summary().unwrap();
+        assert_eq!((made, summary.timed), (170, 10));
+        assert!(summary.max >= summary.p50);
     }
 }

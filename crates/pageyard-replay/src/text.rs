@@ -13,6 +13,12 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Writes a percentage, and a dash where it is not known.
+#[must_use]
+pub fn percent(pct: Option<f64>) -> String {
+    pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.2} %"))
+}
+
 /// Writes foreign text so that a terminal only displays it: control characters, and those that change the direction of
 /// writing, are spelt out, and text longer than a few lines is cut.
 #[must_use]
@@ -52,12 +58,13 @@ pub fn round_ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
     (first..=last.max(first + 1)).map(|n| n as f64 * step).collect()
 }
 
-/// Draws values between `low` and `high` as one character each.
+/// Draws values between `low` and `high` as one character each, and a space where there is none.
 #[must_use]
-pub fn sparkline(values: impl Iterator<Item = f64>, low: f64, high: f64) -> String {
+pub fn sparkline(values: impl Iterator<Item = Option<f64>>, low: f64, high: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let span = (high - low).max(f64::MIN_POSITIVE);
-    values.map(|v| BARS[(((v - low) / span).clamp(0.0, 1.0) * 7.0).round() as usize]).collect()
+    let bar = |v: f64| BARS[(((v - low) / span).clamp(0.0, 1.0) * 7.0).round() as usize];
+    values.map(|v| v.map_or(' ', bar)).collect()
 }
 
 #[cfg(test)]
@@ -87,11 +94,15 @@ mod tests {
 
     #[test]
     fn numbers() {
+        assert_eq!((percent(Some(0.0)), percent(None)), ("0.00 %".into(), "-".into()));
         assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
         assert_eq!(
             (bytes(0), bytes(4096), bytes(3 << 29)),
             ("0 B".into(), "4.0 KiB".into(), "1.5 GiB".into())
         );
-        assert_eq!(sparkline([0.0, 0.5, 1.0, 9.0].into_iter(), 0.0, 1.0), "▁▅██");
+        assert_eq!(
+            sparkline([Some(0.0), Some(0.5), None, Some(1.0), Some(9.0)].into_iter(), 0.0, 1.0),
+            "▁▅ ██"
+        );
     }
 }

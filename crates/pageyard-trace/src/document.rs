@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The document's first key is `schema`, which holds [`Document::SCHEMA`]; the others are those that [`Serialize`]
 /// writes. A key may be added under the same version; a key that goes away or changes its meaning makes a new one.
 pub trait Document: Serialize {
-    /// The name and the version of the schema: `pageyard.summary/1`.
+    /// The name and the version of the schema: `pageyard.summary/2`.
     const SCHEMA: &'static str;
 
     /// Returns the document as a JSON value.

@@ -64,9 +64,9 @@ pub use samples::{COUNTERS, CpuLists, HostSample, SampleReader, ZoneBlocks};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
     ContentsOverTimeDocument, Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument,
-    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, OneOfSeveral, PerfKmemDocument,
-    Requests, Sampled, SampledZoneDocument, SamplesDocument, SeveralDocument, Span, SpanDocument, Summary,
-    SummaryDocument, TYPES,
+    FragmentationDocument, HugeFramesDocument, Moved, OneOfSeveral, PerfKmemDocument, Requests, Sampled,
+    SampledZoneDocument, SamplesDocument, SeveralDocument, Span, Summary, SummaryDocument, TYPES,
+    TotalsOfOne,
 };
 pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;

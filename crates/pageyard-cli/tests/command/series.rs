@@ -48,11 +48,14 @@ fn a_replay_writes_its_series_beside_its_document() {
             assert_eq!(samples.lines().count(), 1 + timeline.len());
             // Every figure of the timeline, under its name.
             let columns: Vec<&str> = samples.lines().next().unwrap().split(',').skip(2).collect();
-            assert_eq!(columns.len(), timeline[0].as_object().unwrap().len());
             for (line, sample) in samples.lines().skip(1).zip(timeline) {
-                for (column, cell) in columns.iter().zip(line.split(',').skip(2)) {
-                    assert_eq!(cell.parse::<f64>().unwrap(), sample[column].as_f64().unwrap(), "{column}");
+                let cells: Vec<&str> = line.split(',').skip(2).collect();
+                assert_eq!(cells.len(), columns.len());
+                for (column, cell) in columns.iter().zip(&cells) {
+                    assert_eq!(cell.parse::<f64>().ok(), sample[column].as_f64(), "{column}: {cell}");
                 }
+                let known = cells.iter().filter(|cell| !cell.is_empty()).count();
+                assert_eq!(known, sample.as_object().unwrap().len(), "{line}");
             }
         }
     }

@@ -12,14 +12,9 @@ pub struct ExportDocument<'a> {
     pub file: &'a str,
     /// The program that reads it: `perfetto`.
     pub format: &'static str,
-    /// Events.
-    pub events: u64,
-    /// Of these, requests that got nothing.
-    pub refused: u64,
-    /// Samples of the host.
-    pub samples: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
+    /// Its contents.
+    #[serde(flatten)]
+    pub contents: Exported,
 }
 
 impl Document for ExportDocument<'_> {
@@ -30,7 +25,6 @@ impl Exported {
     /// Returns the export as a document: `file` is where it went.
     #[must_use]
     pub fn document<'a>(&self, file: &'a str) -> ExportDocument<'a> {
-        let Exported { events, refused, samples, bytes } = *self;
-        ExportDocument { file, format: "perfetto", events, refused, samples, bytes }
+        ExportDocument { file, format: "perfetto", contents: *self }
     }
 }

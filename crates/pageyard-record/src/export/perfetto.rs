@@ -8,6 +8,7 @@ use std::io::Write;
 
 use pageyard::{Order, PAGE_SIZE};
 use pageyard_trace::{Columns, Event, EventKind, HostSample, Trace, TraceError, WholeFile};
+use serde::Serialize;
 
 use crate::import::perfetto::numbers;
 use crate::message::Message;
@@ -37,7 +38,8 @@ const FIRST_PID: u64 = 1;
 const REFUSED: u64 = 1;
 
 /// The contents of the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exported {
     /// Events.
     pub events: u64,

@@ -9,12 +9,16 @@ pub const NOT_COUNTED: &str = "The kernel counts neither the buffers of pipes (t
 
 /// Adds up what `vmstat` and `meminfo` say; counters that this kernel lacks are left out.
 pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Culprit> {
+    let is_vmstat_known = vmstat.is_some();
     let vmstat = |name: &str| vmstat.and_then(|v| v.get(name));
     let number = |name: &str| meminfo.and_then(|text| kib_of(text, name));
     let frames = |kib: u64| kib / (pageyard::PAGE_SIZE / 1024);
     // Counts of huge pages of the default size, which `meminfo` gives in KiB.
     let huge = |name: &str| Some(frames(number(name)?.saturating_mul(number("Hugepagesize")?)));
     let hugetlb = number("Hugetlb").map(frames).or_else(|| huge("HugePages_Total"));
+    // A kernel without the counters of balloons has none.
+    let lent = number("Balloon").map(frames);
+    let ballooned = (is_vmstat_known || lent.is_some()).then(|| balloon(&vmstat, lent));
     [
         ("shmem", "shared memory and tmpfs", vmstat("nr_shmem")),
         ("mlocked", "locked by mlock", vmstat("nr_mlock")),
@@ -22,11 +26,7 @@ pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Cul
         ("hugetlb", "huge pages set aside (hugetlb), of every size", hugetlb),
         ("hugetlb_free", "of these, of the default size, free", huge("HugePages_Free")),
         ("hugetlb_reserved", "of those, promised to processes", huge("HugePages_Rsvd")),
-        (
-            "ballooned",
-            "ballooned: lent to the hypervisor",
-            Some(balloon(&vmstat, number("Balloon").map(frames))),
-        ),
+        ("ballooned", "ballooned: lent to the hypervisor", ballooned),
     ]
     .into_iter()
     .filter_map(|(name, meaning, frames)| Some(Culprit { name, meaning, frames: frames? }))
@@ -75,6 +75,9 @@ mod tests {
         assert_eq!(of("nr_shmem 0\n", "HugePages_Total: 4\n"), [("shmem", 0), ("ballooned", 0)]);
         let older = of("nr_mlock 1\n", "HugePages_Total: 4\nHugepagesize: 2048 kB\n");
         assert_eq!(older, [("mlocked", 1), ("hugetlb", 2048), ("ballooned", 0)]);
-        assert_eq!(counted(None, None).len(), 1);
+        assert_eq!(counted(None, None), []);
+        assert_eq!(counted(None, Some("HugePages_Total: 4\n")), []);
+        let lent = counted(None, Some("Balloon: 80 kB\n"));
+        assert_eq!(lent.iter().map(|c| (c.name, c.frames)).collect::<Vec<_>>(), [("ballooned", 20)]);
     }
 }

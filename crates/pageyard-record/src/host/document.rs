@@ -30,7 +30,8 @@ pub struct HostDocument<'a> {
     /// The sums of all zones; omitted if free memory by order is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<HostTotals>,
-    /// The answer of the best zone to a request, by order; empty if unknown.
+    /// The answer of the best zone to a request, by order; omitted if unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<Answer>,
     /// Frames by what they hold.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,10 +57,10 @@ pub struct HostDocument<'a> {
     pub compactable: Option<CompactableDocument<'a>>,
     /// The largest object caches.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slab_caches: Option<LargestDocument<'a, SlabCache>>,
+    pub slab_caches: Option<&'a Largest<SlabCache>>,
     /// The largest callers of `vmalloc`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub vmalloc_callers: Option<LargestDocument<'a, VmallocCaller>>,
+    pub vmalloc_callers: Option<&'a Largest<VmallocCaller>>,
     /// Frames that the kernel counts by use, whatever marks they have: `shmem`, `mlocked`, `hugetlb` and so on.
     pub counted_frames: Counts,
     /// Memory that no counter shows.
@@ -75,7 +76,7 @@ pub struct HostDocument<'a> {
 }
 
 impl Document for HostDocument<'_> {
-    const SCHEMA: &'static str = "pageyard.summary-host/1";
+    const SCHEMA: &'static str = "pageyard.summary-host/2";
 }
 
 /// The possible gain of compaction.
@@ -88,28 +89,6 @@ pub struct CompactableDocument<'a> {
     pub total: Compactable,
     /// The assumptions behind these counts.
     pub assumptions: &'static str,
-}
-
-/// The largest holders of memory, and what the others hold together.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LargestDocument<'a, T> {
-    /// The largest first.
-    pub largest: &'a [T],
-    /// How many others hold something.
-    pub others: u64,
-    /// The frames that the others hold.
-    pub other_frames: u64,
-}
-
-impl<'a, T> LargestDocument<'a, T> {
-    fn of(largest: &'a Largest<T>) -> LargestDocument<'a, T> {
-        LargestDocument {
-            largest: &largest.largest,
-            others: largest.others,
-            other_frames: largest.other_frames,
-        }
-    }
 }
 
 impl HostSummary {
@@ -132,8 +111,8 @@ impl HostSummary {
                 total: Compactable::total(zones),
                 assumptions: ASSUMPTIONS,
             }),
-            slab_caches: self.slab.as_ref().map(LargestDocument::of),
-            vmalloc_callers: self.vmalloc.as_ref().map(LargestDocument::of),
+            slab_caches: self.slab.as_ref(),
+            vmalloc_callers: self.vmalloc.as_ref(),
             counted_frames: self.counted.iter().map(|counted| (counted.name, counted.frames)).collect(),
             not_counted: NOT_COUNTED,
             pageblocks_by_migratetype: self.pagetypes.as_ref().map(ZonePageblocks::all),

@@ -1,7 +1,10 @@
 //! The largest of many.
 
+use serde::Serialize;
+
 /// The largest holders of memory, and what the others hold together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Largest<T> {
     /// The largest first; those that hold nothing are left out.
     pub largest: Vec<T>,

@@ -19,7 +19,7 @@ pub use asked::AskedFor;
 pub use collect::{HostSummary, HostTotals, HostZone, Watermarks};
 pub use compactable::Compactable;
 pub use culprits::{Culprit, Culprits};
-pub use document::{CompactableDocument, HostDocument, LargestDocument};
+pub use document::{CompactableDocument, HostDocument};
 pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use largest::Largest;
 pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};

@@ -87,12 +87,13 @@ impl Comparison {
     /// Each `g` of class `setting` has the setting's row of the document in its attributes. Text keeps its size however
     /// wide the page is: places along the axis are percentages, those across it are pixels.
     pub(super) fn chart(&self, metric: &Metric, number: usize) -> String {
-        let intervals: Vec<Interval> = (0..self.settings.len()).map(|n| metric.of(n)).collect();
-        if intervals.iter().any(|of| !(of.low.is_finite() && of.high.is_finite())) {
+        let rows = self.settings.len();
+        let intervals: Vec<Interval> = (0..rows).filter_map(|n| metric.of(n)).collect();
+        if intervals.is_empty() || intervals.iter().any(|of| !(of.low.is_finite() && of.high.is_finite())) {
             return String::new();
         }
         let axis = Axis::of(&intervals);
-        let (name, rows) = (markup(&shown(&metric.name)), intervals.len());
+        let name = markup(&shown(&metric.name));
         let mut text = format!(
             "<figure class=\"chart\"><h3 id=\"chart-{number}\">{name}</h3>\n<svg role=\"img\" height=\"{}\" \
              aria-labelledby=\"chart-{number}\" aria-describedby=\"chart-{number}-says\"><title>{name}</title>\
@@ -101,7 +102,7 @@ impl Comparison {
             self.described(metric, &axis),
         );
         axis.draw(&mut text, rows);
-        if let Some(first) = intervals.first().filter(|_| rows > 1) {
+        if let Some(first) = metric.of(0).filter(|_| rows > 1) {
             let x = axis.at(first.mean);
             let _ = write!(
                 text,
@@ -110,7 +111,10 @@ impl Comparison {
             );
         }
         for n in 0..rows {
-            self.draw_setting(&mut text, metric, n, &axis);
+            match metric.of(n) {
+                Some(of) => self.draw_setting(&mut text, metric, (n, of), &axis),
+                None => self.name_setting(&mut text, n),
+            }
         }
         text.push_str("</svg>");
         if axis.low() > 0.0 || axis.high() < 0.0 {
@@ -119,8 +123,19 @@ impl Comparison {
         text + "</figure>\n"
     }
 
-    fn draw_setting(&self, text: &mut String, metric: &Metric, n: usize, axis: &Axis) {
-        let (of, differs, setting) = (metric.of(n), metric.differs(n), shown(&self.settings[n]));
+    /// Names a setting whose figure is not known.
+    fn name_setting(&self, text: &mut String, n: usize) {
+        let top = n * ROW + TEXT;
+        let _ = write!(
+            text,
+            "<text x=\"0\" y=\"{top}\">{}</text><text class=\"value\" x=\"100%\" y=\"{top}\" text-anchor=\"end\">-</text>",
+            markup(&shortened(&shown(&self.settings[n]))),
+        );
+    }
+
+    /// Draws a setting, whose mean and interval are `of`.
+    fn draw_setting(&self, text: &mut String, metric: &Metric, (n, of): (usize, Interval), axis: &Axis) {
+        let (differs, setting) = (metric.differs(n), shown(&self.settings[n]));
         let (top, y) = (n * ROW + TEXT, n * ROW + POINT);
         let (low, at, high) = (axis.at(of.low), axis.at(of.mean), axis.at(of.high));
         let symbol = match (n, differs) {
@@ -141,22 +156,23 @@ impl Comparison {
             of.low,
             of.high,
             markup(&shortened(&setting)),
-            value(metric, n),
+            value(metric, n, of),
         );
     }
 
     /// Says in words what a chart shows.
     fn described(&self, metric: &Metric, axis: &Axis) -> String {
         let settings = (0..self.settings.len()).map(|n| {
-            let (of, setting) = (metric.of(n), markup(&shown(&self.settings[n])));
+            let setting = markup(&shown(&self.settings[n]));
+            let Some(of) = metric.of(n) else { return format!("{setting}: not known") };
             let interval = match of.low == of.high {
                 true => String::new(),
                 false => format!(", interval {} to {}", figure(of.low), figure(of.high)),
             };
-            let differs = match (n, metric.differs(n)) {
-                (0, _) => "",
-                (_, true) => ", differs from the first",
-                (_, false) => ", no difference beyond that between seeds",
+            let differs = match (n, metric.change(n)) {
+                (0, _) | (_, None) => "",
+                (_, Some(change)) if change.leaves_out_zero() => ", differs from the first",
+                (_, Some(_)) => ", no difference beyond that between seeds",
             };
             format!("{setting}: {}{interval}{differs}", figure(of.mean))
         });
@@ -170,13 +186,13 @@ impl Comparison {
     }
 }
 
-/// Writes a setting's mean and, after the first setting, the change from that.
-fn value(metric: &Metric, n: usize) -> String {
-    let (mean, change) = (metric.of(n).mean, metric.change(n).mean);
-    match n {
-        0 => figure(mean),
-        _ if change == 0.0 => format!("{} (same)", figure(mean)),
-        _ => format!("{} ({}{})", figure(mean), if change > 0.0 { "+" } else { "" }, figure(change)),
+/// Writes a setting's mean and, after the first setting, the change from that where it is known.
+fn value(metric: &Metric, n: usize, of: Interval) -> String {
+    let mean = figure(of.mean);
+    match metric.change(n).map(|change| change.mean).filter(|_| n > 0) {
+        None => mean,
+        Some(0.0) => format!("{mean} (same)"),
+        Some(change) => format!("{mean} ({}{})", if change > 0.0 { "+" } else { "" }, figure(change)),
     }
 }
 
@@ -233,7 +249,8 @@ mod tests {
 
     #[test]
     fn points_and_intervals_stand_where_the_axis_has_their_values() {
-        let values = vec![vec![10.0, 12.0, 14.0], vec![30.0, 31.0, 35.0], vec![12.0, 12.0, 12.0]];
+        let values = [[10.0, 12.0, 14.0], [30.0, 31.0, 35.0], [12.0, 12.0, 12.0]];
+        let values = values.map(|of| of.map(Some).to_vec()).to_vec();
         let metric = Metric { name: "work".to_owned(), objective: Objective::Work, values };
         let settings = ["a", "b", "c"].map(str::to_owned).to_vec();
         let comparison = Comparison {
@@ -244,12 +261,12 @@ mod tests {
             metrics: vec![metric.clone()],
         };
         let text = comparison.chart(&metric, 0);
-        let axis = Axis::of(&[0, 1, 2].map(|n| metric.of(n)));
+        let axis = Axis::of(&[0, 1, 2].map(|n| metric.of(n).unwrap()));
         let points: Vec<&str> = text.split("<svg class=\"point\"").skip(1).collect();
         let lines: Vec<&str> = text.split("<line class=\"interval\"").skip(1).collect();
         assert_eq!((points.len(), lines.len()), (3, 3));
         for n in 0..3 {
-            let of = metric.of(n);
+            let of = metric.of(n).unwrap();
             // A place on the axis, read back as a value: places are written to a thousandth of a percent.
             let value = |place: &str| {
                 let share = place.trim_end_matches('%').parse::<f64>().unwrap() / 100.0;
@@ -273,7 +290,8 @@ mod tests {
         let long = shortened(&"ab".repeat(60));
         assert!(long.chars().count() == LONGEST_NAME && long.contains('…'));
         assert_eq!(shortened("linux-6.18"), "linux-6.18");
-        let metric = Metric { name: String::new(), objective: Objective::Work, values: vec![vec![f64::NAN]] };
+        let metric =
+            Metric { name: String::new(), objective: Objective::Work, values: vec![vec![Some(f64::NAN)]] };
         let comparison = Comparison {
             trace: String::new(),
             kernel: String::new(),

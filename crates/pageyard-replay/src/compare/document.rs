@@ -1,6 +1,6 @@
 //! A comparison as a document.
 
-use super::Comparison;
+use super::{Comparison, Interval};
 use pageyard_trace::document::Document;
 use serde::Serialize;
 
@@ -16,12 +16,12 @@ pub struct CompareDocument<'a> {
     pub settings: &'a [String],
     /// Opening states that each was replayed from.
     pub seeds: u64,
-    /// A row for each setting and metric. A metric that is 0 everywhere has none.
+    /// A row for each setting and metric that all of the setting's replays know. A metric that is 0 everywhere has none.
     pub rows: Vec<CompareRow<'a>>,
 }
 
 impl Document for CompareDocument<'_> {
-    const SCHEMA: &'static str = "pageyard.compare/1";
+    const SCHEMA: &'static str = "pageyard.compare/2";
 }
 
 /// A figure of a setting: the mean of all seeds, and the interval in which the mean of very many seeds lies, 95 times
@@ -39,7 +39,16 @@ pub struct CompareRow<'a> {
     pub low: f64,
     /// The interval's upper end.
     pub high: f64,
-    /// The mean change from the first setting, seed by seed, and its interval.
+    /// The change from the first setting; left out where that one does not know the metric.
+    #[serde(flatten)]
+    pub change: Option<CompareChange>,
+}
+
+/// How far a setting's figure is from that of the first setting.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CompareChange {
+    /// The mean change, seed by seed.
     pub change: f64,
     /// The lower end of the change's interval.
     pub change_low: f64,
@@ -54,19 +63,16 @@ impl Comparison {
     #[must_use]
     pub fn document(&self) -> CompareDocument<'_> {
         let rows = self.metrics.iter().flat_map(|metric| {
-            self.settings.iter().enumerate().map(move |(n, setting)| {
-                let (value, change) = (metric.of(n), metric.change(n));
-                CompareRow {
-                    setting,
-                    metric: &metric.name,
-                    value: value.mean,
-                    low: value.low,
-                    high: value.high,
+            self.settings.iter().enumerate().filter_map(move |(n, setting)| {
+                let value = metric.of(n)?;
+                let change = metric.change(n).map(|change| CompareChange {
                     change: change.mean,
                     change_low: change.low,
                     change_high: change.high,
-                    differs: metric.differs(n),
-                }
+                    differs: change.leaves_out_zero(),
+                });
+                let Interval { mean, low, high } = value;
+                Some(CompareRow { setting, metric: &metric.name, value: mean, low, high, change })
             })
         });
         CompareDocument {

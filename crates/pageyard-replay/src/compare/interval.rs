@@ -19,18 +19,25 @@ const T: [f64; 30] = [
 ];
 
 impl Interval {
-    /// Takes the mean of some values; of none it is 0.
+    /// Takes the mean of some values; `None` where there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Interval {
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        let freedom = values.len().checked_sub(1)?;
         let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n.max(1.0);
-        let Some(freedom) = values.len().checked_sub(1).filter(|freedom| *freedom > 0) else {
-            return Interval { mean, low: mean, high: mean };
-        };
+        let mean = values.iter().sum::<f64>() / n;
+        if freedom == 0 {
+            return Some(Interval { mean, low: mean, high: mean });
+        }
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / freedom as f64;
         // Beyond the table the last entry is a little too wide, never too narrow.
         let half = T[freedom.min(T.len()) - 1] * (variance / n).sqrt();
-        Interval { mean, low: mean - half, high: mean + half }
+        Some(Interval { mean, low: mean - half, high: mean + half })
+    }
+
+    /// Returns whether 0 lies outside.
+    #[must_use]
+    pub fn leaves_out_zero(self) -> bool {
+        self.low > 0.0 || self.high < 0.0
     }
 }
 
@@ -41,11 +48,11 @@ mod tests {
     #[test]
     fn the_interval_is_students() {
         // Mean 5, standard deviation 1.5811, five values: 2.776 * 1.5811 / sqrt 5 = 1.9629.
-        let five = Interval::of(&[3.0, 4.0, 5.0, 6.0, 7.0]);
+        let five = Interval::of(&[3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert!((five.mean - 5.0).abs() < 1e-12 && (five.high - 6.9629).abs() < 1e-3, "{five:?}");
         assert!((five.low + five.high - 10.0).abs() < 1e-12);
-        assert_eq!(Interval::of(&[4.0]), Interval { mean: 4.0, low: 4.0, high: 4.0 });
-        assert_eq!(Interval::of(&[2.0; 40]), Interval { mean: 2.0, low: 2.0, high: 2.0 });
-        assert_eq!(Interval::of(&[]), Interval { mean: 0.0, low: 0.0, high: 0.0 });
+        assert_eq!(Interval::of(&[4.0]), Some(Interval { mean: 4.0, low: 4.0, high: 4.0 }));
+        assert_eq!(Interval::of(&[2.0; 40]), Some(Interval { mean: 2.0, low: 2.0, high: 2.0 }));
+        assert_eq!(Interval::of(&[]), None);
     }
 }

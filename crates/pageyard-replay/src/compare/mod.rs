@@ -10,13 +10,14 @@ mod interval;
 mod page;
 mod text;
 
-pub use document::{CompareDocument, CompareRow};
+pub use document::{CompareChange, CompareDocument, CompareRow};
 pub use interval::Interval;
 
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;
+use crate::latency::LatencySummary;
 use crate::replay::{EngineReport, Progress, ReplayOptions, replay};
-use pageyard::{Counter, NR_ORDERS};
+use pageyard::Counter;
 use pageyard_trace::Trace;
 
 /// Opening states that settings are compared from unless asked otherwise.
@@ -62,29 +63,28 @@ pub struct Metric {
     pub name: String,
     /// The aspect it measures.
     pub objective: Objective,
-    /// By setting, then by seed.
-    pub values: Vec<Vec<f64>>,
+    /// By setting, then by seed; `None` where a replay does not know it.
+    pub values: Vec<Vec<Option<f64>>>,
 }
 
 impl Metric {
-    /// Returns a setting's mean and its interval.
+    /// Returns a setting's mean and its interval; `None` unless all of its replays know the figure.
     #[must_use]
-    pub fn of(&self, setting: usize) -> Interval {
-        Interval::of(&self.values[setting])
+    pub fn of(&self, setting: usize) -> Option<Interval> {
+        Interval::of(&self.values[setting].iter().copied().collect::<Option<Vec<_>>>()?)
     }
 
-    /// Returns a setting's change from the first one, seed by seed.
+    /// Returns a setting's change from the first one, seed by seed; `None` unless all replays of both know the figure.
     #[must_use]
-    pub fn change(&self, setting: usize) -> Interval {
+    pub fn change(&self, setting: usize) -> Option<Interval> {
         let pairs = self.values[setting].iter().zip(&self.values[0]);
-        Interval::of(&pairs.map(|(this, first)| this - first).collect::<Vec<_>>())
+        Interval::of(&pairs.map(|(this, first)| Some((*this)? - (*first)?)).collect::<Option<Vec<_>>>()?)
     }
 
-    /// Returns whether a setting differs from the first one by more than seeds do.
+    /// Returns whether a setting is known to differ from the first one by more than seeds do.
     #[must_use]
     pub fn differs(&self, setting: usize) -> bool {
-        let change = self.change(setting);
-        change.low > 0.0 || change.high < 0.0
+        self.change(setting).is_some_and(Interval::leaves_out_zero)
     }
 }
 
@@ -136,13 +136,13 @@ pub fn compare(
             }
         }
     }
-    comparison.metrics.retain(|metric| metric.values.iter().flatten().any(|value| *value != 0.0));
+    comparison.metrics.retain(|metric| metric.values.iter().flatten().flatten().any(|value| *value != 0.0));
     comparison.metrics.sort_by_key(|metric| metric.objective);
     Ok(comparison)
 }
 
 impl Comparison {
-    fn enter(&mut self, setting: usize, objective: Objective, name: String, value: f64) {
+    fn enter(&mut self, setting: usize, objective: Objective, name: String, value: Option<f64>) {
         let at = self.metrics.iter().position(|metric| metric.name == name).unwrap_or_else(|| {
             self.metrics.push(Metric { name, objective, values: vec![Vec::new(); self.settings.len()] });
             self.metrics.len() - 1
@@ -169,8 +169,12 @@ const WORK: [Counter; 14] = [
     Counter::PgmigrateSuccess,
 ];
 
-/// Returns an engine's figures. Every replay of every setting has the same ones.
-fn figures(engine: &EngineReport) -> Vec<(Objective, String, f64)> {
+/// A figure of one replay: its objective, its name, and its value where the replay knows it.
+type Figure = (Objective, String, Option<f64>);
+
+/// Returns an engine's figures, `None` where its replay does not know them. Every replay of every setting has the same
+/// names.
+fn figures(engine: &EngineReport) -> Vec<Figure> {
     let f = &engine.failures;
     let failures = [
         ("failures", f.allocs),
@@ -180,22 +184,82 @@ fn figures(engine: &EngineReport) -> Vec<(Objective, String, f64)> {
         ("failures_where_host_served", f.refused_where_host_served),
         ("served_where_host_failed", f.served_where_host_failed),
     ];
-    let mut all: Vec<(Objective, String, f64)> =
-        failures.map(|(name, n)| (Objective::Failures, name.to_owned(), n as f64)).into();
+    let mut all: Vec<Figure> =
+        failures.map(|(name, n)| (Objective::Failures, name.to_owned(), Some(n as f64))).into();
     all.extend(
-        (0..NR_ORDERS).map(|o| (Objective::Failures, format!("failures_order_{o}"), f.by_order[o] as f64)),
+        f.by_order
+            .iter()
+            .enumerate()
+            .map(|(o, n)| (Objective::Failures, format!("failures_order_{o}"), Some(*n as f64))),
     );
     let end = engine.samples.last();
-    all.push((Objective::HugeFrames, "free_huge_pct_of_optimum".to_owned(), engine.free_huge_pct));
-    all.push((Objective::HugeFrames, "unusable_index".to_owned(), end.map_or(0.0, |s| s.unusable_index)));
-    all.push((Objective::HugeFrames, "least_spare_frames".to_owned(), engine.least_spare_frames as f64));
-    all.extend(
-        WORK.map(|counter| (Objective::Work, counter.name().to_owned(), engine.stats[counter] as f64)),
-    );
+    let memory = [
+        ("free_huge_pct_of_optimum", engine.free_huge_pct),
+        ("unusable_index", end.and_then(|s| s.unusable_index)),
+        ("least_spare_frames", Some(engine.least_spare_frames as f64)),
+    ];
+    all.extend(memory.map(|(name, value)| (Objective::HugeFrames, name.to_owned(), value)));
+    // Of the engine's counters, a kernel has those that its replay counts.
+    let counter = |name: &'static str| engine.counters.get(name).map(|n| *n as f64);
+    all.extend(WORK.map(|c| (Objective::Work, c.name().to_owned(), counter(c.name()))));
     for (call, latency) in [("alloc", engine.alloc), ("free", engine.free)] {
-        for (name, ns) in [("mean", latency.mean), ("p50", latency.p50 as f64), ("p99", latency.p99 as f64)] {
-            all.push((Objective::Latency, format!("{call}_{name}_ns"), ns));
-        }
+        let ns = |of: fn(LatencySummary) -> f64| latency.map(of);
+        let figures =
+            [("mean", ns(|l| l.mean)), ("p50", ns(|l| l.p50 as f64)), ("p99", ns(|l| l.p99 as f64))];
+        all.extend(figures.map(|(name, ns)| (Objective::Latency, format!("{call}_{name}_ns"), ns)));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard_trace::Document;
+
+    #[test]
+    fn a_figure_that_one_replay_does_not_know_has_no_mean_and_no_change() {
+        let values = vec![vec![Some(1.0), Some(3.0)], vec![Some(2.0), None], vec![Some(4.0), Some(6.0)]];
+        let metric = Metric { name: "index".to_owned(), objective: Objective::HugeFrames, values };
+        assert_eq!(metric.of(0).map(|of| of.mean), Some(2.0));
+        assert_eq!((metric.of(1), metric.change(1), metric.differs(1)), (None, None, false));
+        assert!(metric.differs(2) && metric.change(2).is_some_and(|of| of.mean == 3.0));
+        let comparison = Comparison {
+            trace: "busy".to_owned(),
+            kernel: "Linux 6.1.0".to_owned(),
+            settings: ["first", "unknown", "third"].map(str::to_owned).into(),
+            seeds: 2,
+            metrics: vec![metric],
+        };
+        let document = comparison.document();
+        let settings: Vec<&str> = document.rows.iter().map(|row| row.setting).collect();
+        assert_eq!(settings, ["first", "third"]);
+        let text = comparison.to_string();
+        assert!(text.contains(" - ") && !text.contains(" 0 "), "{text}");
+        let page = comparison.page();
+        assert!(
+            page.contains("data-setting=\"third\"") && !page.contains("data-setting=\"unknown\""),
+            "{page}"
+        );
+        assert!(page.contains("<td>-</td>") && page.contains("unknown: not known"), "{page}");
+    }
+
+    #[test]
+    fn changes_from_a_first_setting_that_does_not_know_a_figure_are_left_out() {
+        let values = vec![vec![None], vec![Some(7.0)]];
+        let comparison = Comparison {
+            trace: "busy".to_owned(),
+            kernel: "Linux 6.1.0".to_owned(),
+            settings: ["first", "second"].map(str::to_owned).into(),
+            seeds: 1,
+            metrics: vec![Metric { name: "alloc_p50_ns".to_owned(), objective: Objective::Latency, values }],
+        };
+        let json = comparison.document().json();
+        assert_eq!(json["rows"].as_array().unwrap().len(), 1);
+        assert_eq!((&json["rows"][0]["setting"], &json["rows"][0]["value"]), (&"second".into(), &7.0.into()));
+        assert!(
+            json["rows"][0].get("change").is_none() && json["rows"][0].get("differs").is_none(),
+            "{json}"
+        );
+        assert!(comparison.page().contains(">7</text>"));
+    }
 }

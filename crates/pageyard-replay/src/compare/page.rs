@@ -74,9 +74,12 @@ impl Comparison {
             .into_iter()
             .map(|objective| {
                 let (differ, same) = self.split(objective);
+                let differs = |metric: &&&Metric| (1..self.settings.len()).any(|n| metric.differs(n));
                 match differ.len() + same.len() {
                     0 => format!("{}: all are 0", objective.title()),
-                    all => format!("{}: {} of {all}", objective.title(), differ.len()),
+                    all => {
+                        format!("{}: {} of {all}", objective.title(), differ.iter().filter(differs).count())
+                    }
                 }
             })
             .collect();
@@ -135,7 +138,7 @@ mod tests {
         let metric = Metric {
             name: evil.clone(),
             objective: Objective::Work,
-            values: vec![vec![1.0, 2.0], vec![5.0, 6.0], vec![1.0, 2.0]],
+            values: [[1.0, 2.0], [5.0, 6.0], [1.0, 2.0]].map(|of| of.map(Some).to_vec()).to_vec(),
         };
         let comparison = Comparison {
             trace: evil.clone(),
@@ -159,7 +162,7 @@ mod tests {
         let metric = |name: &str, objective, second: f64| Metric {
             name: name.to_owned(),
             objective,
-            values: vec![vec![1.0; 3], vec![second; 3]],
+            values: vec![vec![Some(1.0); 3], vec![Some(second); 3]],
         };
         let comparison = Comparison {
             trace: "busy".to_owned(),

@@ -19,8 +19,9 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// Writes a mean and, where seeds differ, its interval.
-pub(super) fn interval(of: Interval) -> String {
+/// Writes a mean and, where seeds differ, its interval; a dash where it is not known.
+pub(super) fn interval(of: Option<Interval>) -> String {
+    let Some(of) = of else { return "-".to_owned() };
     if of.low == of.high {
         return figure(of.mean);
     }
@@ -28,10 +29,12 @@ pub(super) fn interval(of: Interval) -> String {
 }
 
 impl Comparison {
-    /// Returns the metrics of an objective, those that differ between settings first apart from the others.
+    /// Returns the metrics of an objective: those that differ between settings, or that a setting does not know, apart
+    /// from the others.
     pub(super) fn split(&self, objective: Objective) -> (Vec<&Metric>, Vec<&Metric>) {
-        let differs = |metric: &&Metric| (1..self.settings.len()).any(|n| metric.differs(n));
-        self.metrics.iter().filter(|metric| metric.objective == objective).partition(differs)
+        let alike = |metric: &Metric, n| metric.change(n).is_some_and(|change| !change.leaves_out_zero());
+        let all = self.metrics.iter().filter(|metric| metric.objective == objective);
+        all.partition(|metric| !(1..self.settings.len()).all(|n| alike(metric, n)))
     }
 }
 

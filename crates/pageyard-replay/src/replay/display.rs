@@ -1,10 +1,11 @@
 //! A replay's report as text: the results first, their certainty last.
 
+use super::failures::Failures;
 use super::in_kernel_text;
 use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
 use crate::latency::LatencySummary;
-use crate::text::{bytes, count, shown, sparkline};
+use crate::text::{bytes, count, percent, shown, sparkline};
 use pageyard::{Counter, PAGE_SIZE};
 use std::fmt;
 
@@ -56,16 +57,16 @@ impl ReplayReport {
         writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
         writeln!(
             f,
-            "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of frames that are not held were left out",
+            "  {:>11}  frees of what no row allocated{}: older blocks, or parts; {} of frames that are not held were left out",
             count(c.unknown_frees),
-            t.unknown_frees_pct,
+            share(t.unknown_frees_pct, "frees"),
             count(c.unresolved_frees)
         )?;
         writeln!(
             f,
-            "  {:>11}  allocations of a frame still held, its free unseen ({:.2} % of allocations)",
+            "  {:>11}  allocations of a frame still held, its free unseen{}",
             count(c.reallocations),
-            t.reallocations_pct
+            share(t.reallocations_pct, "allocations")
         )?;
         if c.moves > 0 {
             writeln!(
@@ -102,14 +103,14 @@ impl ReplayReport {
             count(o.types_by_event),
             count(o.types_by_contents)
         )?;
-        if t.opening.managed_mismatch_frames > 0 {
-            writeln!(
+        match t.opening.managed_mismatch_frames {
+            None | Some(0) => Ok(()),
+            Some(frames) => writeln!(
                 f,
                 "  {:>11}  frames by which the snapshot and the zones disagree about what is managed",
-                count(t.opening.managed_mismatch_frames)
-            )?;
+                count(frames)
+            ),
         }
-        Ok(())
     }
 }
 
@@ -164,24 +165,17 @@ impl EngineReport {
     /// How fast it was.
     fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = &self.seconds;
+        let rate = self.events_per_s.map_or_else(|| "-".to_owned(), |n| format!("{:.2}", n / 1e6));
         writeln!(
             f,
-            "  rate          {:.2} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
-            self.events_per_s / 1e6,
+            "  rate          {rate} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
             s.read.as_secs_f64(),
             s.replay.as_secs_f64(),
             s.open.as_secs_f64()
         )?;
-        let latency = |l: &LatencySummary| {
-            format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max))
-        };
-        writeln!(
-            f,
-            "  allocate      {}  (1 call in {} timed)",
-            latency(&self.alloc),
-            self.one_call_timed_in
-        )?;
-        writeln!(f, "  free          {}", latency(&self.free))
+        let timed = self.one_call_timed_in.map_or_else(String::new, |n| format!("  (1 call in {n} timed)"));
+        writeln!(f, "  allocate      {}{timed}", latency(self.alloc))?;
+        writeln!(f, "  free          {}", latency(self.free))
     }
 
     /// How the opening state differs from the recorded one, if it does.
@@ -277,28 +271,30 @@ impl EngineReport {
                 f,
                 "    {name:<12}{:>19}  {}  {:>10}",
                 size(frames(first)),
-                sparkline(shown.iter().map(|s| frames(s) as f64), 0.0, most),
+                sparkline(shown.iter().map(|s| Some(frames(s) as f64)), 0.0, most),
                 size(frames(last))
             )?;
         }
-        for (name, value, low, high) in [
-            ("huge frames", (|s| s.free_huge_pct) as fn(&Sample) -> f64, 0.0, 100.0),
-            ("unusable[9]", |s| s.unusable_index * 100.0, 0.0, 100.0),
+        for (name, value) in [
+            ("huge frames", (|s| s.free_huge_pct) as fn(&Sample) -> Option<f64>),
+            ("unusable[9]", |s| s.unusable_index.map(|index| index * 100.0)),
         ] {
             writeln!(
                 f,
-                "    {name} {:>17.2} %  {}  {:>8.2} %",
-                value(first),
-                sparkline(shown.iter().map(|s| value(s)), low, high),
-                value(last)
+                "    {name} {:>19}  {}  {:>10}",
+                percent(value(first)),
+                sparkline(shown.iter().map(|s| value(s)), 0.0, 100.0),
+                percent(value(last))
             )?;
         }
+        let index =
+            |s: &Sample| s.extfrag_index.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}"));
         writeln!(
             f,
-            "    extfrag[9]  {:>19.3}  {}  {:>10.3}",
-            first.extfrag_index,
+            "    extfrag[9]  {:>19}  {}  {:>10}",
+            index(first),
             sparkline(shown.iter().map(|s| s.extfrag_index), -1.0, 1.0),
-            last.extfrag_index
+            index(last)
         )
     }
 
@@ -309,13 +305,32 @@ impl EngineReport {
         };
         writeln!(
             f,
-            "  soundness     {} double allocations, {} leaked frames, {} frees refused; audit {audit}; {:.2} bytes of metadata a frame",
-            self.failures.double_allocations,
-            self.leaked_frames,
-            self.failures.refused_frees,
+            "  soundness     {}; audit {audit}; {:.2} bytes of metadata a frame",
+            self.broken_promises(),
             self.metadata_bytes_per_frame
         )
     }
+
+    /// Returns the counts of what an engine must not do, in words; frames are counted as leaked by a clean audit alone.
+    #[must_use]
+    pub fn broken_promises(&self) -> String {
+        let leaked = self.leaked_frames.map_or_else(String::new, |n| format!("{n} leaked frames, "));
+        let Failures { double_allocations, refused_frees, .. } = self.failures;
+        format!("{double_allocations} double allocations, {leaked}{refused_frees} frees refused")
+    }
+}
+
+/// Writes a share of something as a percentage in brackets, and nothing where there is no such thing.
+fn share(pct: Option<f64>, of: &str) -> String {
+    pct.map_or_else(String::new, |pct| format!(" ({pct:.2} % of {of})"))
+}
+
+/// Writes latencies, and a dash where no call was timed.
+fn latency(of: Option<LatencySummary>) -> String {
+    of.map_or_else(
+        || "-".to_owned(),
+        |l| format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max)),
+    )
 }
 
 /// Picks as many samples as fit beside their values, the first and the last among them.

@@ -13,7 +13,6 @@ use super::trial::{CallTotals, Run, Trial};
 use super::walk::EventCounts;
 use crate::engine::kernel::{self, KernelSpec};
 use crate::error::ReplayError;
-use crate::latency::LatencySummary;
 use crate::limits;
 use crate::machine::Mapping;
 use pageyard::watermark::default_min_free_kbytes;
@@ -275,8 +274,8 @@ fn read(
     run.clock.sample_last(calls.held());
     let totals = CallTotals {
         // The guest is emulated: its calls are not timed.
-        alloc: LatencySummary::default(),
-        free: LatencySummary::default(),
+        alloc: None,
+        free: None,
         failures: calls.failures,
         refusals: calls.refusals,
         held_frames: calls.held_frames,
@@ -474,7 +473,7 @@ mod tests {
         assert_eq!(compared(&answers, &otherwise), (310_966, Some(2)));
 
         let reading = KernelEngine::new(build(), &map, machine.cpus, &steps, Some(answers));
-        let (_, ours) = read(&trial, &reading, &lost).unwrap();
+        let (_, mut ours) = read(&trial, &reading, &lost).unwrap();
         let options = super::super::run::ReplayOptions::default();
         let spec = [EngineSpec::parse("linux-6.12", &[]).unwrap()];
         let theirs =
@@ -483,11 +482,38 @@ mod tests {
         assert_eq!(ours.buddyinfo, theirs.buddyinfo);
         assert_eq!(ours.prediction, theirs.prediction);
         assert_eq!(ours.distance, theirs.distance);
-        assert_eq!((ours.leaked_frames, theirs.leaked_frames), (0, 0));
+        assert_eq!((ours.leaked_frames, theirs.leaked_frames), (Some(0), Some(0)));
+        assert!(ours.alloc.is_none() && theirs.alloc.is_some(), "the guest's calls are not timed");
         assert!(ours.is_sound() && ours.failures == theirs.failures);
         let census =
             |report: &EngineReport| report.audit.as_ref().map(|c| (c.free, c.cached, c.allocated)).ok();
         assert_eq!(census(&ours), census(theirs));
+
+        // The figures that a kernel's replay does not have are left out, and a count of fallbacks is not.
+        let in_kernel = InKernel {
+            release: "6.12.0".to_owned(),
+            frames_not_mapped: 0,
+            blocks_misplaced: 0,
+            reference: config.name,
+            same_as_reference: 310_967,
+            requests: 310_967,
+            first_otherwise: None,
+        };
+        ours.in_kernel(ours.seconds, in_kernel);
+        let json = serde_json::to_value(&ours).unwrap();
+        for (key, of_kernel) in [
+            ("alloc_ns", false),
+            ("free_ns", false),
+            ("one_call_timed_in", false),
+            ("compact_stall", false),
+            ("pgsteal", false),
+            ("fallbacks", true),
+            ("fallbacks_by_kind", true),
+            ("low_watermark_hits", true),
+        ] {
+            assert_eq!(json.get(key).is_some(), of_kernel, "{key}");
+        }
+        assert_eq!(json["counters"].as_object().unwrap().len(), 2);
 
         // The guest opens with just the frames that nothing holds.
         let mut at = opened.lists.as_slice();

@@ -3,7 +3,7 @@
 use super::kernel_report::InKernel;
 use super::report::EngineReport;
 use super::timeline::Sample;
-use crate::text::{count, shown};
+use crate::text::{count, percent, shown};
 use std::fmt;
 
 impl InKernel {
@@ -54,7 +54,7 @@ pub(super) fn side_by_side(engines: &[EngineReport], f: &mut fmt::Formatter<'_>)
         "Side by side"
     )?;
     for e in engines {
-        let last = |of: fn(&Sample) -> f64| e.samples.last().map_or(0.0, of);
+        let last = |of: fn(&Sample) -> Option<f64>| percent(e.samples.last().and_then(of));
         let fallbacks: u64 = e.fallbacks.iter().flatten().flatten().sum();
         let fallbacks =
             if e.fallbacks.is_some() { count(fallbacks) } else { count(e.stats[pageyard::Counter::Extfrag]) };
@@ -69,11 +69,11 @@ pub(super) fn side_by_side(engines: &[EngineReport], f: &mut fmt::Formatter<'_>)
         let orders: Vec<String> = orders.into_iter().map(|n: u64| n.to_string()).collect();
         writeln!(
             f,
-            "{:<width$}  {fallbacks:>9}  {:>7}  {:>9.2} %  {:>9.2} %  {apart:>37}  {}",
+            "{:<width$}  {fallbacks:>9}  {:>7}  {:>11}  {:>11}  {apart:>37}  {}",
             name(e),
             count(e.failures.allocs),
             last(|s| s.free_huge_pct),
-            100.0 * last(|s| s.unusable_index),
+            last(|s| s.unusable_index.map(|index| 100.0 * index)),
             orders.join(" ")
         )?;
     }

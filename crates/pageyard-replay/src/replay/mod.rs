@@ -47,7 +47,10 @@ pub use progress::Progress;
 pub(crate) use refusals::Asked;
 pub use refusals::{Refusal, RefusalCounts, Refusals};
 pub use refusals_report::{RefusalDocument, RefusalsDocument, RefusalsOfKindDocument};
-pub use report::{EngineReport, OpeningReport, ReplayReport, Seconds, TraceReport, Waiting, WorkCounters};
+pub use report::{
+    CompactionCounters, EngineReport, OpeningReport, ReplayReport, Seconds, TraceReport, Waiting,
+    WorkCounters,
+};
 pub(crate) use run::Stage;
 pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};

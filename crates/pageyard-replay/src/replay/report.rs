@@ -51,10 +51,12 @@ pub struct TraceReport {
     /// Its rows.
     #[serde(flatten)]
     pub counts: EventCounts,
-    /// Frees of what no row allocated, as a percentage of all frees.
-    pub unknown_frees_pct: f64,
-    /// Allocations of a frame that is still held, as a percentage of all allocations.
-    pub reallocations_pct: f64,
+    /// Frees of what no row allocated, as a percentage of all frees; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_frees_pct: Option<f64>,
+    /// Allocations of a frame that is still held, as a percentage of all allocations; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reallocations_pct: Option<f64>,
 }
 
 /// How the opening state was found.
@@ -63,8 +65,9 @@ pub struct TraceReport {
 pub struct OpeningReport {
     /// Whether the trace has a picture of memory to open from.
     pub snapshot: bool,
-    /// Frames by which that picture and the zones disagree.
-    pub managed_mismatch_frames: u64,
+    /// Frames by which that picture and the zones disagree; left out where there is no picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_mismatch_frames: Option<u64>,
     /// Frames opened in per-CPU lists, in all.
     pub cached_frames: u64,
     /// Where these and the pageblocks' types come from.
@@ -89,13 +92,13 @@ impl TraceReport {
             taken_away,
             opening: OpeningReport {
                 snapshot: machine.has_snapshot,
-                managed_mismatch_frames: machine.managed_mismatch,
+                managed_mismatch_frames: machine.has_snapshot.then_some(machine.managed_mismatch),
                 cached_frames: opening.counts.cached_by_event + opening.counts.cached_by_count,
                 counts: opening.counts,
             },
             counts: EventCounts::default(),
-            unknown_frees_pct: 0.0,
-            reallocations_pct: 0.0,
+            unknown_frees_pct: None,
+            reallocations_pct: None,
         }
     }
 
@@ -107,8 +110,8 @@ impl TraceReport {
     }
 }
 
-fn percentage(n: u64, of: u64) -> f64 {
-    100.0 * n as f64 / of.max(1) as f64
+fn percentage(n: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| 100.0 * n as f64 / of as f64)
 }
 
 fn in_bytes<S: Serializer>(frames: &Frames, serializer: S) -> Result<S::Ok, S::Error> {
@@ -134,10 +137,10 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Returns rows by second of reading and replay together.
-    pub(super) fn events_per_s(&self, rows: u64) -> f64 {
+    /// Returns rows by second of reading and replay together; `None` where these took no time.
+    pub(super) fn events_per_s(&self, rows: u64) -> Option<f64> {
         let seconds = (self.read + self.replay).as_secs_f64();
-        if seconds > 0.0 { rows as f64 / seconds } else { 0.0 }
+        (seconds > 0.0).then(|| rows as f64 / seconds)
     }
 }
 
@@ -181,18 +184,20 @@ pub struct EngineReport {
     pub settings: Vec<(String, String)>,
     /// Allocations and frees re-executed.
     pub rows: u64,
-    /// The same by second of reading and replay together.
-    pub events_per_s: f64,
+    /// The same by second of reading and replay together; left out where these took no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events_per_s: Option<f64>,
     /// Where the time went.
     pub seconds: Seconds,
-    /// One call in so many is timed.
-    pub one_call_timed_in: u64,
-    /// Latencies of allocating, in nanoseconds.
-    #[serde(rename = "alloc_ns")]
-    pub alloc: LatencySummary,
-    /// Latencies of freeing, in nanoseconds.
-    #[serde(rename = "free_ns")]
-    pub free: LatencySummary,
+    /// One call in so many is timed; left out where none is, as of a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_call_timed_in: Option<u64>,
+    /// Latencies of allocating, in nanoseconds; left out where no such call was timed.
+    #[serde(rename = "alloc_ns", skip_serializing_if = "Option::is_none")]
+    pub alloc: Option<LatencySummary>,
+    /// Latencies of freeing, in nanoseconds; left out where no such call was timed.
+    #[serde(rename = "free_ns", skip_serializing_if = "Option::is_none")]
+    pub free: Option<LatencySummary>,
     /// The failures.
     #[serde(flatten)]
     pub failures: Failures,
@@ -200,8 +205,9 @@ pub struct EngineReport {
     #[serde(rename = "failures")]
     #[cfg_attr(feature = "schema", schemars(with = "RefusalsDocument<'static>"))]
     pub refusals: Refusals,
-    /// Frames that the engine says are allocated, less those that the replay holds.
-    pub leaked_frames: i64,
+    /// Frames that the engine says are allocated, less those that the replay holds; left out where the audit failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaked_frames: Option<i64>,
     /// The state it opened with.
     #[serde(rename = "opening")]
     pub opened: Opened,
@@ -213,9 +219,13 @@ pub struct EngineReport {
     #[cfg_attr(feature = "schema", schemars(with = "Audited"))]
     pub audit: Result<Census, AuditError>,
     /// Requests that took from a block of another migratetype, by the type asked for and the type taken from:
-    /// `Unmovable->Movable`. Empty where the engine does not count them so.
-    #[serde(rename = "fallbacks_by_kind", serialize_with = "by_kind")]
-    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, u64>"))]
+    /// `Unmovable->Movable`. Left out where the engine does not count them so.
+    #[serde(
+        rename = "fallbacks_by_kind",
+        serialize_with = "by_kind",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<BTreeMap<String, u64>>"))]
     pub fallbacks: Option<Fallbacks>,
     /// The low watermarks of all zones together, in frames.
     pub low_watermark_frames: u64,
@@ -223,9 +233,10 @@ pub struct EngineReport {
     pub least_free_frames: u64,
     /// How far those are above all low watermarks together; 0 where they are below.
     pub least_spare_frames: u64,
-    /// Free huge frames at the end as a share of what the frames that nothing holds could make.
-    #[serde(rename = "free_huge_frames_pct_of_optimum")]
-    pub free_huge_pct: f64,
+    /// Free huge frames at the end as a share of what the frames that nothing holds could make; left out where they
+    /// could make none.
+    #[serde(rename = "free_huge_frames_pct_of_optimum", skip_serializing_if = "Option::is_none")]
+    pub free_huge_pct: Option<f64>,
     /// Bytes of metadata for each frame spanned.
     pub metadata_bytes_per_frame: f64,
     /// Blocks on the zones' free lists at the end, by order: the columns of `/proc/buddyinfo`.
@@ -263,6 +274,9 @@ pub struct EngineReport {
     /// The counters that tell most.
     #[serde(flatten)]
     pub work: WorkCounters,
+    /// The counters of compaction and reclaim; left out of a kernel's replay, which does not count them.
+    #[serde(flatten)]
+    pub compaction: Option<CompactionCounters>,
     /// The threads; left out where there was one.
     #[serde(rename = "threads", skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
@@ -283,6 +297,12 @@ pub struct WorkCounters {
     pub fallbacks: u64,
     /// Requests that found no zone above its low watermark.
     pub low_watermark_hits: u64,
+}
+
+/// The counters of an engine's compaction and of its reclaim.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CompactionCounters {
     /// Requests that compacted.
     pub compact_stall: u64,
     /// Of those, successful ones.
@@ -301,9 +321,13 @@ pub struct WorkCounters {
 
 impl WorkCounters {
     pub(super) fn of(stats: &Stats) -> WorkCounters {
-        WorkCounters {
-            fallbacks: stats[Counter::Extfrag],
-            low_watermark_hits: stats[Counter::AllocSlow],
+        WorkCounters { fallbacks: stats[Counter::Extfrag], low_watermark_hits: stats[Counter::AllocSlow] }
+    }
+}
+
+impl CompactionCounters {
+    pub(super) fn of(stats: &Stats) -> CompactionCounters {
+        CompactionCounters {
             compact_stall: stats[Counter::CompactStall],
             compact_success: stats[Counter::CompactSuccess],
             compact_fail: stats[Counter::CompactFail],
@@ -338,11 +362,15 @@ fn by_kind<S: Serializer>(fallbacks: &Option<Fallbacks>, serializer: S) -> Resul
     serializer.collect_map(kinds(fallbacks).map(|(from, to, times)| (format!("{from}->{to}"), times)))
 }
 
-/// Iterates over the fallbacks that happened: requested type, type taken from, how often.
-fn kinds(fallbacks: &Option<Fallbacks>) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> {
-    let pairs = Migratetype::ALL.into_iter().flat_map(|a| Migratetype::ALL.map(|b| (a, b)));
-    let counts = fallbacks.unwrap_or_default();
-    pairs.map(move |(a, b)| (a, b, counts[a.index()][b.index()])).filter(|(.., n)| *n > 0)
+/// Iterates over the fallbacks that were counted: requested type, type taken from, how often.
+fn kinds(fallbacks: &Option<Fallbacks>) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> + '_ {
+    let of = |counts: &'_ Fallbacks, a: Migratetype| {
+        Migratetype::ALL.map(|b| (a, b, counts[a.index()][b.index()]))
+    };
+    let all = fallbacks
+        .iter()
+        .flat_map(move |counts| Migratetype::ALL.into_iter().flat_map(move |a| of(counts, a)));
+    all.filter(|(.., n)| *n > 0)
 }
 
 impl EngineReport {
@@ -351,6 +379,8 @@ impl EngineReport {
         self.seconds = seconds;
         self.events_per_s = seconds.events_per_s(self.rows);
         self.counters.retain(|name, _| COUNTED.iter().any(|counter| counter.name() == *name));
+        self.compaction = None;
+        self.one_call_timed_in = None;
         self.kernel = Some(kernel);
     }
 
@@ -359,16 +389,19 @@ impl EngineReport {
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let f = &self.failures;
-        f.double_allocations == 0 && f.refused_frees == 0 && self.leaked_frames == 0 && self.audit.is_ok()
+        f.double_allocations == 0
+            && f.refused_frees == 0
+            && self.leaked_frames == Some(0)
+            && self.audit.is_ok()
     }
 
-    /// Iterates over the fallbacks that happened: requested type, type taken from, how often.
+    /// Iterates over the fallbacks that were counted: requested type, type taken from, how often.
     pub fn fallback_kinds(&self) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> + '_ {
         kinds(&self.fallbacks)
     }
 }
 
-/// A trace, re-executed on engines. What does not apply is left out of its document.
+/// A trace, re-executed on engines. What is not known or does not apply is left out of its document.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayReport {
@@ -379,5 +412,5 @@ pub struct ReplayReport {
 }
 
 impl Document for ReplayReport {
-    const SCHEMA: &'static str = "pageyard.replay/1";
+    const SCHEMA: &'static str = "pageyard.replay/2";
 }

@@ -17,9 +17,9 @@ const SAMPLES: &[Column] = &[
     ("free_frames", Kind::Count),
     ("cached_frames", Kind::Count),
     ("unheld_frames", Kind::Count),
-    ("free_huge_frames_pct_of_optimum", Kind::Number),
-    ("unusable_index", Kind::Number),
-    ("extfrag_index", Kind::Number),
+    ("free_huge_frames_pct_of_optimum", Kind::NumberIfKnown),
+    ("unusable_index", Kind::NumberIfKnown),
+    ("extfrag_index", Kind::NumberIfKnown),
 ];
 
 const ZONES: &[Column] = &[
@@ -123,9 +123,9 @@ impl EngineReport {
                 Cell::Count(s.free),
                 Cell::Count(s.cached),
                 Cell::Count(s.unheld),
-                Cell::Number(s.free_huge_pct),
-                Cell::Number(s.unusable_index),
-                Cell::Number(s.extfrag_index),
+                Cell::NumberIfKnown(s.free_huge_pct),
+                Cell::NumberIfKnown(s.unusable_index),
+                Cell::NumberIfKnown(s.extfrag_index),
             ])
         })
     }

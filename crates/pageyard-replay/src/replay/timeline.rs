@@ -22,13 +22,16 @@ pub struct Sample {
     /// Both: the frames that are not held.
     #[serde(rename = "unheld_frames")]
     pub unheld: u64,
-    /// Free huge frames as a share of what the frames that are not held could make, in percent; 0 where they make none.
-    #[serde(rename = "free_huge_frames_pct_of_optimum")]
-    pub free_huge_pct: f64,
-    /// `unusable_index` for a huge frame; 1 where nothing is free.
-    pub unusable_index: f64,
-    /// `extfrag_index` for a huge frame; -1 where a request would succeed, 0 where nothing is free.
-    pub extfrag_index: f64,
+    /// Free huge frames as a share of what the frames that are not held could make, in percent; left out where they
+    /// could make none.
+    #[serde(rename = "free_huge_frames_pct_of_optimum", skip_serializing_if = "Option::is_none")]
+    pub free_huge_pct: Option<f64>,
+    /// `unusable_index` for a huge frame; left out where nothing is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unusable_index: Option<f64>,
+    /// `extfrag_index` for a huge frame; left out where a request would succeed, and where nothing is free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extfrag_index: Option<f64>,
 }
 
 /// Takes a sample; returns the zones that it is of, too.
@@ -49,14 +52,9 @@ pub fn sample<E: ReplayEngine + ?Sized>(
         free,
         cached: unheld - free,
         unheld,
-        free_huge_pct: metrics::free_huge_share(&row).unwrap_or(0.0) * 100.0,
-        unusable_index: metrics::unusable_index(&row, huge).unwrap_or(1.0),
-        // Linux's own values where the question has no answer.
-        extfrag_index: match metrics::extfrag_index(&row, huge) {
-            Some(index) => index,
-            None if unheld == 0 => 0.0,
-            None => -1.0,
-        },
+        free_huge_pct: metrics::free_huge_share(&row).map(|share| share * 100.0),
+        unusable_index: metrics::unusable_index(&row, huge),
+        extfrag_index: metrics::extfrag_index(&row, huge),
     };
     (sample, zones)
 }

@@ -9,7 +9,7 @@ use super::moved::{MoveCounts, Moves};
 use super::opening::{self, Opened};
 use super::prediction::Prediction;
 use super::refusals::Refusals;
-use super::report::{EngineReport, Seconds, Waiting, WorkCounters};
+use super::report::{CompactionCounters, EngineReport, Seconds, Waiting, WorkCounters};
 use super::slow_path::SlowPathTotals;
 use super::walk::{EventCounts, Follow, Row, Walk};
 use crate::engine::{EngineSpec, ReplayEngine, zones};
@@ -115,8 +115,9 @@ pub(super) struct Run<'a> {
 
 /// The results of a replay's calls.
 pub(super) struct CallTotals {
-    pub(super) alloc: LatencySummary,
-    pub(super) free: LatencySummary,
+    /// Latencies; `None` where no call was timed.
+    pub(super) alloc: Option<LatencySummary>,
+    pub(super) free: Option<LatencySummary>,
     pub(super) failures: Failures,
     pub(super) refusals: Refusals,
     pub(super) held_frames: u64,
@@ -178,7 +179,7 @@ impl<'a> Run<'a> {
         let end = distance::free_blocks(&zones);
         let opened = Opened { free: samples[0].free, cached: samples[0].cached, ..self.opened };
         let low_watermark_frames = zones.iter().map(|z| z.watermarks.low.0).sum();
-        let least_free_frames = samples.iter().map(|s| s.free).min().unwrap_or(0);
+        let least_free_frames = samples.iter().map(|s| s.free).fold(opened.free, u64::min);
         let rows = counts.allocs + counts.frees;
         let report = EngineReport {
             name: spec.label().to_owned(),
@@ -188,13 +189,13 @@ impl<'a> Run<'a> {
             seconds: self.seconds,
             rows,
             events_per_s: self.seconds.events_per_s(rows),
-            one_call_timed_in: SAMPLE,
+            one_call_timed_in: Some(SAMPLE),
             alloc: totals.alloc,
             free: totals.free,
-            leaked_frames: match audit {
-                Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
-                Err(_) => 0,
-            },
+            leaked_frames: audit
+                .as_ref()
+                .ok()
+                .map(|census| census.allocated.0 as i64 - totals.held_frames as i64),
             opened,
             audit,
             failures,
@@ -210,12 +211,13 @@ impl<'a> Run<'a> {
             low_watermark_frames,
             least_free_frames,
             least_spare_frames: least_free_frames.saturating_sub(low_watermark_frames),
-            free_huge_pct: samples.last().map_or(0.0, |s| s.free_huge_pct),
+            free_huge_pct: samples.last().and_then(|s| s.free_huge_pct),
             metadata_bytes_per_frame: stats.metadata_bytes as f64 / stats.spanned.0.max(1) as f64,
             samples,
             zones: kept_zones,
             counters: stats.iter().map(|(counter, n)| (counter.name(), n)).collect(),
             work: WorkCounters::of(&stats),
+            compaction: Some(CompactionCounters::of(&stats)),
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,

@@ -19,7 +19,7 @@ fn smaller(memory: u64) -> ReplayOptions {
 }
 
 /// Returns the parts of the first sample that must be the same on every engine.
-fn first(e: &EngineReport) -> (u64, [f64; 3]) {
+fn first(e: &EngineReport) -> (u64, [Option<f64>; 3]) {
     let s = e.samples[0];
     (s.unheld, [s.free_huge_pct, s.unusable_index, s.extfrag_index])
 }

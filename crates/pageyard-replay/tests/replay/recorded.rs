@@ -46,7 +46,7 @@ fn every_recording_replays_soundly_and_its_counts_are_known() {
             assert!(e.is_sound(), "{name} on {}: {e}", e.name);
             assert_eq!(e.failures.double_frames, 0, "{name} on {}", e.name);
             assert_eq!(e.failures.refused_frees, 0, "{name} on {}", e.name);
-            assert!(e.rows == counts[0] + counts[1] && e.alloc.timed > 1000);
+            assert!(e.rows == counts[0] + counts[1] && e.alloc.is_some_and(|l| l.timed > 1000));
             assert!(e.prediction.is_some());
         }
     }
@@ -196,4 +196,17 @@ fn the_report_reads_as_text_and_as_json() {
     assert!(engine["after"]["distance_pct"].is_f64());
     assert_eq!(engine["buddyinfo"]["Normal"].as_array().unwrap().len(), 11);
     assert!(!json.to_string().contains("null"), "no value is missing");
+}
+
+#[test]
+fn an_engine_whose_audit_failed_is_not_sound_and_leaks_an_unknown_number_of_frames() {
+    let mut report = run(&find("build").unwrap(), &["linux-6.18"], None);
+    let engine = &mut report.engines[0];
+    assert_eq!((engine.leaked_frames, engine.is_sound()), (Some(0), true));
+    assert!(engine.broken_promises().contains("0 leaked frames"), "{engine}");
+    engine.leaked_frames = None;
+    assert!(!engine.is_sound(), "an unknown number of leaked frames is not 0");
+    let text = engine.to_string();
+    assert!(text.contains("double allocations, 0 frees refused") && !text.contains("leaked"), "{text}");
+    assert!(report.json()["engines"][0].get("leaked_frames").is_none());
 }

@@ -61,6 +61,12 @@ fn blocks_make_up_the_zones_and_zones_the_samples() {
         ["samples", "zones", "blocks", "pageblocks"].map(|name| table(&folder, name));
     assert_eq!(samples.len(), report.engines.iter().map(|e| e.samples.len()).sum::<usize>());
     assert!(samples.len() >= 2 * 8 && samples[0]["engine"] == "linux-6.18:pcp_policy=classic");
+    let taken = report.engines.iter().flat_map(|e| &e.samples);
+    for (row, sample) in samples.iter().zip(taken) {
+        assert_eq!(row["extfrag_index"].parse().ok(), sample.extfrag_index, "{row:?}");
+        assert_eq!(row["unusable_index"].parse().ok(), sample.unusable_index, "{row:?}");
+    }
+    assert_eq!(samples[0]["extfrag_index"], "", "a request would succeed");
     let free = |row: &_| number(row, "free_frames");
     assert_eq!(sums(&zones, false, free), sums(&samples, false, free));
     let in_blocks = |row: &_| number(row, "free_blocks") << number(row, "order");

@@ -202,7 +202,7 @@ fn every_moment_of_a_story_is_what_engines_counted() {
             let last = |column: &str| *series[column].last().unwrap() as u64;
             assert_eq!(last("free_frames"), end.unheld, "{name} on {}", engine.name);
             let blocks: Vec<u64> = (0..11).map(|order| last(&format!("free_blocks_{order}"))).collect();
-            let share = metrics::free_huge_share(&blocks).unwrap_or(0.0) * 100.0;
+            let share = metrics::free_huge_share(&blocks).map(|share| share * 100.0);
             assert_eq!(share, end.free_huge_pct, "{name} on {}", engine.name);
         }
     }

@@ -7,6 +7,8 @@ pub enum Kind {
     Count,
     /// Numbers with a point.
     Number,
+    /// The same where they are known, and nothing elsewhere.
+    NumberIfKnown,
     /// Texts.
     Name,
     /// True or false.
@@ -23,6 +25,8 @@ pub enum Cell<'a> {
     Count(u64),
     /// For a column of [`Kind::Number`].
     Number(f64),
+    /// For a column of [`Kind::NumberIfKnown`].
+    NumberIfKnown(Option<f64>),
     /// For a column of [`Kind::Name`].
     Name(&'a str),
     /// For a column of [`Kind::Flag`].
@@ -34,6 +38,7 @@ impl Cell<'_> {
         match self {
             Cell::Count(_) => Kind::Count,
             Cell::Number(_) => Kind::Number,
+            Cell::NumberIfKnown(_) => Kind::NumberIfKnown,
             Cell::Name(_) => Kind::Name,
             Cell::Flag(_) => Kind::Flag,
         }

@@ -33,7 +33,8 @@ impl File {
             }
             match cell {
                 Cell::Count(n) => _ = write!(self.line, "{n}"),
-                Cell::Number(x) => _ = write!(self.line, "{x}"),
+                Cell::Number(x) | Cell::NumberIfKnown(Some(x)) => _ = write!(self.line, "{x}"),
+                Cell::NumberIfKnown(None) => {}
                 Cell::Flag(is) => _ = write!(self.line, "{is}"),
                 Cell::Name(text) if text.contains(['"', ',', '\n', '\r']) => {
                     _ = write!(self.line, "\"{}\"", text.replace('"', "\"\""));

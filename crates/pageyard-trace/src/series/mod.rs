@@ -150,8 +150,13 @@ mod tests {
     use super::*;
     use std::fs::read_to_string;
 
-    const COLUMNS: &[Column] =
-        &[("engine", Kind::Name), ("seconds", Kind::Number), ("free", Kind::Count), ("here", Kind::Flag)];
+    const COLUMNS: &[Column] = &[
+        ("engine", Kind::Name),
+        ("seconds", Kind::Number),
+        ("free", Kind::Count),
+        ("here", Kind::Flag),
+        ("index", Kind::NumberIfKnown),
+    ];
 
     fn fill(folder: &SeriesFolder, rows: u64) -> Result<(), TraceError> {
         let mut table = folder.table("samples", COLUMNS)?;
@@ -162,6 +167,7 @@ mod tests {
                 Cell::Number(n as f64 / 2.0),
                 Cell::Count(u64::MAX - n),
                 Cell::Flag(n == 0),
+                Cell::NumberIfKnown((n != 1).then_some(0.25)),
             ])?;
         }
         table.finish()
@@ -177,8 +183,8 @@ mod tests {
         series.finish().unwrap();
         assert_eq!(
             read_to_string(path.join("samples.csv")).unwrap(),
-            "engine,seconds,free,here\nlinux-6.18,0,18446744073709551615,true\n\"a,\"\"b\"\"\",0.5,18446744073709551614,false\n\
-             linux-6.18,1,18446744073709551613,false\n"
+            "engine,seconds,free,here,index\nlinux-6.18,0,18446744073709551615,true,0.25\n\
+             \"a,\"\"b\"\"\",0.5,18446744073709551614,false,\nlinux-6.18,1,18446744073709551613,false,0.25\n"
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -199,7 +205,10 @@ mod tests {
         let reader = SerializedFileReader::new(file).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 2);
         assert_eq!(reader.metadata().file_metadata().num_rows() as u64, rows);
-        let row = reader.get_row_iter(None).unwrap().nth(1).unwrap().unwrap();
+        let mut rows = reader.get_row_iter(None).unwrap();
+        let known = rows.next().unwrap().unwrap();
+        assert_eq!(known.get_column_iter().last(), Some((&"index".to_owned(), &Field::Double(0.25))));
+        let row = rows.next().unwrap().unwrap();
         let fields: Vec<(String, Field)> =
             row.get_column_iter().map(|(n, f)| (n.clone(), f.clone())).collect();
         let expected = [
@@ -207,6 +216,7 @@ mod tests {
             ("seconds", Field::Double(0.5)),
             ("free", Field::ULong(u64::MAX - 1)),
             ("here", Field::Bool(false)),
+            ("index", Field::Null),
         ];
         assert_eq!(fields, expected.map(|(n, f)| (n.to_owned(), f)));
     }

@@ -12,7 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::column::{Cell, Column, Kind};
 use crate::error::TraceError;
-use crate::writer::{Output, TableFile, column};
+use crate::writer::{Output, TableFile, column, column_where_known};
 
 /// Rows in a row group: they wait in memory until it is full.
 pub(super) const GROUP_ROWS: usize = 64 << 10;
@@ -28,6 +28,8 @@ pub(super) struct File {
 enum Values {
     Counts(Vec<i64>),
     Numbers(Vec<f64>),
+    /// The known numbers, and for each row whether its number is known.
+    KnownNumbers(Vec<f64>, Vec<i16>),
     Flags(Vec<bool>),
     /// The few texts of a column share their bytes.
     Names(Vec<ByteArray>, HashMap<String, ByteArray>),
@@ -41,6 +43,7 @@ impl File {
         let columns = columns.iter().map(|(_, kind)| match kind {
             Kind::Count => Values::Counts(Vec::new()),
             Kind::Number => Values::Numbers(Vec::new()),
+            Kind::NumberIfKnown => Values::KnownNumbers(Vec::new(), Vec::new()),
             Kind::Flag => Values::Flags(Vec::new()),
             Kind::Name => Values::Names(Vec::new(), HashMap::new()),
         });
@@ -76,6 +79,10 @@ impl Values {
         match (self, cell) {
             (Values::Counts(values), Cell::Count(n)) => values.push(*n as i64),
             (Values::Numbers(values), Cell::Number(x)) => values.push(*x),
+            (Values::KnownNumbers(values, known), Cell::NumberIfKnown(x)) => {
+                values.extend(x);
+                known.push(x.is_some().into());
+            }
             (Values::Flags(values), Cell::Flag(is)) => values.push(*is),
             (Values::Names(values, known), Cell::Name(text)) => {
                 let bytes = match known.get(*text) {
@@ -92,6 +99,10 @@ impl Values {
         match self {
             Values::Counts(values) => values.clear(),
             Values::Numbers(values) => values.clear(),
+            Values::KnownNumbers(values, known) => {
+                values.clear();
+                known.clear();
+            }
             Values::Flags(values) => values.clear(),
             Values::Names(values, _) => values.clear(),
         }
@@ -105,6 +116,9 @@ fn write(file: &mut SerializedFileWriter<Output>, columns: &[Values]) -> Result<
         match values {
             Values::Counts(values) => column::<Int64Type>(&mut group, values)?,
             Values::Numbers(values) => column::<DoubleType>(&mut group, values)?,
+            Values::KnownNumbers(values, known) => {
+                column_where_known::<DoubleType>(&mut group, values, known)?
+            }
             Values::Flags(values) => column::<BoolType>(&mut group, values)?,
             Values::Names(values, _) => column::<ByteArrayType>(&mut group, values)?,
         }
@@ -117,12 +131,16 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     let fields = columns.iter().map(|(name, kind)| {
         let (physical, logical) = match kind {
             Kind::Count => (Physical::INT64, Some(LogicalType::integer(64, false))),
-            Kind::Number => (Physical::DOUBLE, None),
+            Kind::Number | Kind::NumberIfKnown => (Physical::DOUBLE, None),
             Kind::Flag => (Physical::BOOLEAN, None),
             Kind::Name => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
+        let repetition = match kind {
+            Kind::NumberIfKnown => Repetition::OPTIONAL,
+            _ => Repetition::REQUIRED,
+        };
         let leaf = Type::primitive_type_builder(name, physical)
-            .with_repetition(Repetition::REQUIRED)
+            .with_repetition(repetition)
             .with_logical_type(logical)
             .build()?;
         Ok(Arc::new(leaf))

@@ -11,7 +11,6 @@ use crate::document::Document;
 use crate::event::EventKind;
 use crate::failures::{FailureDocument, FailureKindDocument, KINDS_SHOWN};
 use crate::fragmentation::{HugeFrames, ZoneFragmentation};
-use crate::moves::MoveKind;
 use crate::text::lost_pct;
 
 use super::samples_report::SamplesDocument;
@@ -85,8 +84,8 @@ pub struct SummaryDocument<'a> {
     pub failures: FailuresDocument<'a>,
     /// The work of compaction and migration; omitted if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moves: Option<MovesDocument>,
-    /// Samples of the host's own texts; omitted if they were not taken.
+    pub moves: Option<&'a Moved>,
+    /// Samples of the host's own texts; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplesDocument>,
     /// Why the recording ended early; omitted if it did not.
@@ -95,7 +94,7 @@ pub struct SummaryDocument<'a> {
 }
 
 impl Document for SummaryDocument<'_> {
-    const SCHEMA: &'static str = "pageyard.summary/1";
+    const SCHEMA: &'static str = "pageyard.summary/2";
 }
 
 /// The totals that `perf kmem stat --page` prints.
@@ -134,14 +133,16 @@ pub struct FallbackDocument {
     pub events: u64,
 }
 
-/// Free memory at the two ends of a recording, zone by zone; empty where it was not recorded.
+/// Free memory at the two ends of a recording, zone by zone; omitted where it was not recorded.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FragmentationDocument<'a> {
     /// When it started.
-    pub before: &'a [ZoneFragmentation],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<&'a [ZoneFragmentation]>,
     /// When it ended.
-    pub after: &'a [ZoneFragmentation],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<&'a [ZoneFragmentation]>,
     /// Free huge frames of all zones together.
     pub free_huge_frames: HugeFramesDocument,
 }
@@ -197,28 +198,6 @@ pub struct FailuresDocument<'a> {
     pub by_kind: Vec<FailuresOfKindDocument>,
 }
 
-/// The work of compaction and migration.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MovesDocument {
-    /// Rows by kind.
-    pub rows: Counts,
-    /// Frames in the moves of which both frames are known.
-    pub frames_moved_with_both_known: u64,
-    /// Frames moved.
-    pub frames_moved: u64,
-    /// Frames that could not be moved.
-    pub frames_not_moved: u64,
-    /// Frames that compaction looked at for something to move.
-    pub compact_migrate_scanned: u64,
-    /// Of those, frames taken.
-    pub compact_migrate_isolated: u64,
-    /// Frames that compaction looked at for room to move to.
-    pub compact_free_scanned: u64,
-    /// Of those, frames taken.
-    pub compact_free_isolated: u64,
-}
-
 impl Summary {
     /// Returns the summary as a document.
     #[must_use]
@@ -257,8 +236,8 @@ impl Summary {
             },
             softirq_share: self.softirq_share(),
             failures: self.failures_document(),
-            moves: self.moved.as_ref().map(MovesDocument::of),
-            samples: self.sampled.as_ref().map(SamplesDocument::of),
+            moves: self.moved.as_ref(),
+            samples: self.sampled.as_ref().filter(|sampled| sampled.samples > 0).map(SamplesDocument::of),
             partial: self.partial.as_deref(),
         }
     }
@@ -282,11 +261,15 @@ impl Summary {
     }
 
     fn fragmentation(&self) -> FragmentationDocument<'_> {
-        let huge = |zones: &[ZoneFragmentation]| (!zones.is_empty()).then(|| HugeFrames::of(zones));
+        let [before, after] =
+            [&self.before, &self.after].map(|zones| Some(&zones[..]).filter(|z| !z.is_empty()));
         FragmentationDocument {
-            before: &self.before,
-            after: &self.after,
-            free_huge_frames: HugeFramesDocument { before: huge(&self.before), after: huge(&self.after) },
+            before,
+            after,
+            free_huge_frames: HugeFramesDocument {
+                before: before.map(HugeFrames::of),
+                after: after.map(HugeFrames::of),
+            },
         }
     }
 
@@ -317,21 +300,6 @@ impl FallbackDocument {
             fallback_order: kind.fallback_order,
             fallback_migratetype: type_name(usize::from(kind.fallback_migratetype)),
             events: *events,
-        }
-    }
-}
-
-impl MovesDocument {
-    fn of(moved: &Moved) -> MovesDocument {
-        MovesDocument {
-            rows: MoveKind::ALL.iter().map(|k| (k.name(), moved.rows(*k))).collect(),
-            frames_moved_with_both_known: moved.frames,
-            frames_moved: moved.migrated,
-            frames_not_moved: moved.failed,
-            compact_migrate_scanned: moved.migrate_scanned,
-            compact_migrate_isolated: moved.migrate_isolated,
-            compact_free_scanned: moved.free_scanned,
-            compact_free_isolated: moved.free_isolated,
         }
     }
 }

@@ -30,13 +30,13 @@ use held::{Freed, LiveBlocks};
 
 pub use document::{
     ContentsOverTimeDocument, FailuresDocument, FailuresOfKindDocument, FallbackDocument,
-    FragmentationDocument, HugeFramesDocument, MovesDocument, PerfKmemDocument, SummaryDocument,
+    FragmentationDocument, HugeFramesDocument, PerfKmemDocument, SummaryDocument,
 };
 pub use failures::Failures;
 pub use moved::Moved;
 pub use sampled::{Sampled, Span};
-pub use samples_report::{SampledZoneDocument, SamplesDocument, SpanDocument};
-pub use several::{OneOfSeveral, SeveralDocument};
+pub use samples_report::{SampledZoneDocument, SamplesDocument};
+pub use several::{OneOfSeveral, SeveralDocument, TotalsOfOne};
 
 /// Slots for migratetypes: one each, and the last for unknown ones.
 pub const TYPES: usize = Migratetype::COUNT + 1;

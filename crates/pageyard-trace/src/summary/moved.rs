@@ -2,26 +2,41 @@
 
 use crate::error::TraceError;
 use crate::moves::{MoveKind, MoveReader};
+use serde::{Serialize, Serializer};
 
 /// Totals of compaction and migration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moved {
-    /// Rows by [`MoveKind`].
+    /// Rows by kind.
+    #[serde(rename = "rows", serialize_with = "by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, u64>"))]
     pub by_kind: [u64; MoveKind::ALL.len()],
-    /// Frames of the moves that name both frames.
+    /// Frames in the moves of which both frames are known.
+    #[serde(rename = "frames_moved_with_both_known")]
     pub frames: u64,
     /// Frames that migration moved, by its own count.
+    #[serde(rename = "frames_moved")]
     pub migrated: u64,
     /// Frames that could not be moved.
+    #[serde(rename = "frames_not_moved")]
     pub failed: u64,
-    /// Frames looked at for something to move.
+    /// Frames that compaction looked at for something to move.
+    #[serde(rename = "compact_migrate_scanned")]
     pub migrate_scanned: u64,
-    /// Of those, the frames taken.
+    /// Of those, frames taken.
+    #[serde(rename = "compact_migrate_isolated")]
     pub migrate_isolated: u64,
-    /// Frames looked at for room to move to.
+    /// Frames that compaction looked at for room to move to.
+    #[serde(rename = "compact_free_scanned")]
     pub free_scanned: u64,
-    /// Of those, the frames taken.
+    /// Of those, frames taken.
+    #[serde(rename = "compact_free_isolated")]
     pub free_isolated: u64,
+}
+
+fn by_name<S: Serializer>(by_kind: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(MoveKind::ALL.iter().map(|kind| (kind.name(), by_kind[*kind as usize])))
 }
 
 impl Moved {

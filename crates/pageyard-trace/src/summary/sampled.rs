@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use pageyard::{ZoneKind, metrics};
+use serde::Serialize;
 
 use crate::error::TraceError;
 use crate::samples::{HostSample, SampleReader, is_level};
 
 /// The least and the most of a number over all samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
     /// The least.
     pub least: u64,

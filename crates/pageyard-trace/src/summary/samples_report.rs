@@ -30,17 +30,7 @@ pub struct SamplesDocument {
     /// How much the counters of `/proc/vmstat` rose from the first sample to the last; those that did.
     pub counters_rose: BTreeMap<&'static str, u64>,
     /// The counters of `/proc/vmstat` that are levels.
-    pub counters_between: BTreeMap<&'static str, SpanDocument>,
-}
-
-/// A number over all samples.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SpanDocument {
-    /// The least.
-    pub least: u64,
-    /// The most.
-    pub most: u64,
+    pub counters_between: BTreeMap<&'static str, Span>,
 }
 
 /// A number of a zone over all samples.
@@ -51,25 +41,21 @@ pub struct SampledZoneDocument {
     pub node: u8,
     /// The zone's name.
     pub zone: &'static str,
-    /// The least of it.
-    pub least: u64,
-    /// The most.
-    pub most: u64,
+    /// The least and the most of it.
+    #[serde(flatten)]
+    pub span: Span,
 }
 
 impl SamplesDocument {
     pub(super) fn of(sampled: &Sampled) -> SamplesDocument {
         let zones = |spans: &[(u8, ZoneKind, Span)]| {
-            let zones = spans.iter().map(|&(node, zone, Span { least, most })| SampledZoneDocument {
+            let zone = |&(node, zone, span): &(u8, ZoneKind, Span)| SampledZoneDocument {
                 node,
                 zone: zone.name(),
-                least,
-                most,
-            });
-            zones.collect()
+                span,
+            };
+            spans.iter().map(zone).collect()
         };
-        let between =
-            sampled.levels.iter().map(|(name, s)| (*name, SpanDocument { least: s.least, most: s.most }));
         SamplesDocument {
             count: sampled.samples,
             first_ns: sampled.first_ns,
@@ -78,7 +64,7 @@ impl SamplesDocument {
             free_frames: zones(&sampled.free),
             cached_frames: zones(&sampled.in_lists),
             counters_rose: sampled.rose.clone(),
-            counters_between: between.collect(),
+            counters_between: sampled.levels.clone(),
         }
     }
 }

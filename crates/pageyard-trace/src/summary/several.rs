@@ -20,8 +20,8 @@ pub struct SeveralDocument {
     pub unfinished: Vec<String>,
 }
 
-/// One of several traces. Of one that cannot be read there is only the reason.
-#[derive(Clone, Debug, Default, Serialize)]
+/// One of several traces.
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OneOfSeveral {
     /// Its name.
@@ -29,6 +29,15 @@ pub struct OneOfSeveral {
     /// Why it cannot be read; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// What it holds; omitted if it cannot be read.
+    #[serde(flatten)]
+    pub totals: Option<TotalsOfOne>,
+}
+
+/// The totals of one of several traces.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TotalsOfOne {
     /// The kernel.
     pub kernel: String,
     /// CPUs.
@@ -53,7 +62,7 @@ pub struct OneOfSeveral {
 }
 
 impl Document for SeveralDocument {
-    const SCHEMA: &'static str = "pageyard.summaries/1";
+    const SCHEMA: &'static str = "pageyard.summaries/2";
 }
 
 impl OneOfSeveral {
@@ -62,9 +71,7 @@ impl OneOfSeveral {
     pub fn of(summary: &Summary) -> OneOfSeveral {
         let kind = summary.failures.kinds.most_frequent(1);
         let words = |order: u8, gfp: u32| format!("order {order}, {}", GfpNames::new(gfp, &summary.gfp_map));
-        OneOfSeveral {
-            name: summary.name.clone(),
-            unreadable: None,
+        let totals = TotalsOfOne {
             kernel: summary.kernel.clone(),
             cpus: summary.cpus,
             seconds: summary.duration_ns as f64 / 1e9,
@@ -74,13 +81,14 @@ impl OneOfSeveral {
             most_frequent: kind.first().map(|(kind, _)| words(kind.order, kind.gfp)),
             fallbacks: summary.by_kind[EventKind::AllocExtfrag.index()],
             free_huge_pct: crate::fragmentation::HugeFrames::of(&summary.after).pct,
-        }
+        };
+        OneOfSeveral { name: summary.name.clone(), unreadable: None, totals: Some(totals) }
     }
 
     /// Says that a trace cannot be read.
     #[must_use]
     pub fn unreadable(name: &str, why: &TraceError) -> OneOfSeveral {
-        OneOfSeveral { name: shown(name), unreadable: Some(why.to_string()), ..OneOfSeveral::default() }
+        OneOfSeveral { name: shown(name), unreadable: Some(why.to_string()), totals: None }
     }
 }
 
@@ -105,10 +113,11 @@ impl SeveralDocument {
             "fallbacks",
             "free huge",
         ]);
-        let (unread, read): (Vec<_>, Vec<_>) = self.traces.iter().partition(|t| t.unreadable.is_some());
-        for t in &read {
+        let read: Vec<(&str, &TotalsOfOne)> =
+            self.traces.iter().filter_map(|t| Some((&t.name[..], t.totals.as_ref()?))).collect();
+        for (name, t) in &read {
             grid.row([
-                t.name.clone(),
+                (*name).to_owned(),
                 t.kernel.clone(),
                 t.cpus.to_string(),
                 format!("{:.1}", t.seconds),
@@ -120,13 +129,12 @@ impl SeveralDocument {
             ]);
         }
         let mut text = if read.is_empty() { String::new() } else { grid.to_string() };
-        for t in read.iter().filter(|t| t.failures > 0) {
+        for (name, t) in read.iter().filter(|(_, t)| t.failures > 0) {
             let kind = t.most_frequent.as_deref().unwrap_or("-");
-            text +=
-                &format!("{}: {} requests got nothing, most of them {kind}\n", t.name, grouped(t.failures));
+            text += &format!("{name}: {} requests got nothing, most of them {kind}\n", grouped(t.failures));
         }
-        for t in unread {
-            text += &format!("{} cannot be read: {}\n", t.name, t.unreadable.as_deref().unwrap_or("-"));
+        for (name, why) in self.traces.iter().filter_map(|t| Some((&t.name, t.unreadable.as_ref()?))) {
+            text += &format!("{name} cannot be read: {why}\n");
         }
         for name in &self.unfinished {
             text += &format!(

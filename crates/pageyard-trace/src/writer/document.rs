@@ -65,13 +65,13 @@ pub struct SalvagedSamples {
 impl Salvaged {
     /// Returns the recording as a document: `trace` is where the trace is, `meta` its description.
     #[must_use]
-    pub fn document<'a>(&self, trace: &'a str, meta: &'a Meta) -> SalvageDocument<'a> {
+    pub fn document<'a>(&'a self, trace: &'a str, meta: &Meta) -> SalvageDocument<'a> {
         SalvageDocument {
             trace,
             events: self.events,
             duration_seconds: meta.duration_ns as f64 / 1e9,
             lost: meta.lost,
-            partial: meta.partial.as_deref().unwrap_or_default(),
+            partial: &self.partial,
             moves: self.moves.map(|rows| SalvagedMoves { rows }),
             samples: self.samples.map(|taken| SalvagedSamples { taken }),
         }

@@ -40,7 +40,7 @@ pub use salvage::{Salvaged, salvage};
 pub use samples::SamplesWriter;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use table::schema;
-pub(crate) use table::{Output, TableFile, column, refused};
+pub(crate) use table::{Output, TableFile, column, column_where_known, refused};
 
 /// Events in a row group: they wait in memory until it is full, about 10 MiB.
 const GROUP_ROWS: usize = 256 << 10;

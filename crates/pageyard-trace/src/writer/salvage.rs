@@ -21,6 +21,8 @@ use super::{complete, table};
 pub struct Salvaged {
     /// Where the trace is.
     pub path: PathBuf,
+    /// Why the recording ended early.
+    pub partial: String,
     /// Events of the trace.
     pub events: u64,
     /// Rows about compaction and migration, where the recording had any.
@@ -55,9 +57,9 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
     let nothing = || not_one("nothing was recorded yet when its writer was killed: remove it");
     let meta = source.open(META)?.ok_or_else(nothing)?;
     let meta = Meta::read(&meta)?;
-    if meta.partial.is_none() {
+    let Some(partial) = meta.partial.clone() else {
         return Err(not_one("it is not an unfinished recording"));
-    }
+    };
     let lost = table::restore(&folder.join(EVENTS), &source.label(EVENTS))?.ok_or_else(nothing)?;
     for table in [MOVES, SAMPLES] {
         if table::restore(&folder.join(table), &source.label(table))?.is_none() {
@@ -76,7 +78,7 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
     let samples = trace.samples()?.map(SampleReader::count).transpose()?;
     let events = events.rows();
     complete(folder, &output, Meta { lost, duration_ns: last, events: Some(events), ..meta })?;
-    Ok((Trace::open(&output)?, Salvaged { path: output, events, moves, samples }))
+    Ok((Trace::open(&output)?, Salvaged { path: output, partial, events, moves, samples }))
 }
 
 /// Returns `NAME.trace` for `NAME.trace.partial`.

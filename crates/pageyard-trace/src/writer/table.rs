@@ -227,8 +227,26 @@ pub(crate) fn column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
     values: &[T::T],
 ) -> Result<(), ParquetError> {
+    next_column::<T>(group, values, None)
+}
+
+/// Writes the next column of a row group, an optional one: `known` has a 1 for each row with a value and a 0 for each
+/// other row.
+pub(crate) fn column_where_known<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
+    values: &[T::T],
+    known: &[i16],
+) -> Result<(), ParquetError> {
+    next_column::<T>(group, values, Some(known))
+}
+
+fn next_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
+    values: &[T::T],
+    known: Option<&[i16]>,
+) -> Result<(), ParquetError> {
     let missing = || ParquetError::General("the schema has fewer columns than the data".to_owned());
     let mut writer = group.next_column()?.ok_or_else(missing)?;
-    writer.typed::<T>().write_batch(values, None, None)?;
+    writer.typed::<T>().write_batch(values, known, None)?;
     writer.close()
 }

@@ -24,18 +24,18 @@ const ROUTER: &[Column] = &[
     ("drops_per_s_qdisc", Kind::Number),
     ("drops_per_s_tx_ring", Kind::Number),
     ("interrupts_per_s", Kind::Number),
-    ("packets_per_interrupt", Kind::Number),
-    ("packets_per_poll", Kind::Number),
-    ("packets_per_doorbell", Kind::Number),
+    ("packets_per_interrupt", Kind::NumberIfKnown),
+    ("packets_per_poll", Kind::NumberIfKnown),
+    ("packets_per_doorbell", Kind::NumberIfKnown),
     ("cpu_pct_mean", Kind::Number),
     ("cpu_pct_max", Kind::Number),
     ("in_flight_mean", Kind::Number),
     ("in_flight_max", Kind::Count),
     ("held_max", Kind::Count),
     ("held_max_x_llc", Kind::Number),
-    ("sojourn_us", Kind::Number),
-    ("recycled_pct", Kind::Number),
-    ("cold_headers_pct", Kind::Number),
+    ("sojourn_us", Kind::NumberIfKnown),
+    ("recycled_pct", Kind::NumberIfKnown),
+    ("cold_headers_pct", Kind::NumberIfKnown),
     ("memory_read_gbyte", Kind::Number),
     ("memory_written_gbyte", Kind::Number),
     ("memory_pct", Kind::Number),
@@ -70,14 +70,14 @@ fn cells(row: &SweepRow) -> Vec<Cell<'_>> {
     ];
     cells.extend([f.offered_pps, f.in_pps, f.out_pps, f.out_gbit, f.dropped_pct].map(Cell::Number));
     cells.extend(DROPS.iter().map(|(_, place)| Cell::Number(f.drops(place))));
-    // A rate of nothing is no number.
-    let known = |value: Option<f64>| Cell::Number(value.unwrap_or(f64::NAN));
     cells.push(Cell::Number(f.interrupts_per_s));
-    cells.extend([f.packets_per_interrupt, f.packets_per_poll, f.packets_per_doorbell].map(known));
+    cells.extend(
+        [f.packets_per_interrupt, f.packets_per_poll, f.packets_per_doorbell].map(Cell::NumberIfKnown),
+    );
     cells.extend([f.cpu_pct_mean, f.cpu_pct_max, f.in_flight_mean].map(Cell::Number));
     cells.extend([f.in_flight_max, f.held_max].map(Cell::Count));
     cells.push(Cell::Number(f.held_max_x_llc));
-    cells.extend([f.sojourn_us, f.recycled_pct, f.cold_headers_pct].map(known));
+    cells.extend([f.sojourn_us, f.recycled_pct, f.cold_headers_pct].map(Cell::NumberIfKnown));
     cells.extend(
         [f.memory_read_gbyte, f.memory_written_gbyte, f.memory_pct, f.zone_lock_wait_pct].map(Cell::Number),
     );

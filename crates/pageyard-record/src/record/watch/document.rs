@@ -70,8 +70,9 @@ pub struct SnapshotDocument {
     pub seconds: f64,
     /// Seconds that writing it took.
     pub took_seconds: f64,
-    /// Of those, the seconds that the picture of all frames took.
-    pub picture_seconds: f64,
+    /// Of those, the seconds that the picture of all frames took; omitted if none was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture_seconds: Option<f64>,
 }
 
 impl SnapshotDocument {
@@ -92,7 +93,7 @@ impl SnapshotDocument {
 }
 
 impl Document for WatchDocument<'_> {
-    const SCHEMA: &'static str = "pageyard.watch/1";
+    const SCHEMA: &'static str = "pageyard.watch/2";
 }
 
 impl<'a> WatchDocument<'a> {

@@ -41,7 +41,7 @@ impl Metrics {
             head(text, name, kind, help);
             let _ = writeln!(text, "pageyard_watch_{name} {value}");
         };
-        let rows: [(&str, &str, &str, f64); 14] = [
+        let rows: [(&str, &str, &str, f64); 13] = [
             (
                 "fallbacks_total",
                 "counter",
@@ -74,16 +74,14 @@ impl Metrics {
             ("ring_bytes", "gauge", "Bytes of events that are kept.", kept as f64),
             ("kernel_buffer_bytes", "gauge", "Bytes of the kernel's buffers.", in_kernel as f64),
             ("cpu_seconds_total", "counter", "Processor time of the watch itself.", own),
-            (
-                "kernel_cpu_seconds_total",
-                "counter",
-                "Processor time of the kernel for this watch, at most: frames allocated, times what one takes longer.",
-                watcher.kernel_seconds().map_or(0.0, |(_, seconds)| seconds),
-            ),
             ("uptime_seconds", "gauge", "Seconds since the watch began.", seconds),
         ];
         for (name, kind, help, value) in rows {
             one(&mut text, name, kind, help, value);
+        }
+        if let Some((_, seconds)) = watcher.kernel_seconds() {
+            let help = "Processor time of the kernel for this watch, at most: frames allocated, times what one takes longer.";
+            one(&mut text, "kernel_cpu_seconds_total", "counter", help, seconds);
         }
         text
     }

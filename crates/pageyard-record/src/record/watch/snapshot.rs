@@ -26,8 +26,8 @@ pub struct Snapshot {
     pub start_ns: u64,
     /// Seconds that writing it took.
     pub took: f64,
-    /// Of those, the seconds that the picture of all frames took.
-    pub picture: f64,
+    /// Of those, the seconds that the picture of all frames took; `None` where there is none.
+    pub picture: Option<f64>,
 }
 
 /// Writes what a watch keeps as a trace.
@@ -85,7 +85,7 @@ pub(super) fn write(watcher: &Watcher, output: &Path, with_picture: bool) -> Res
     meta.after = Some(host::texts()?);
     let taking = Instant::now();
     let after = if with_picture { Some(picture()?) } else { None };
-    let picture = taking.elapsed().as_secs_f64();
+    let picture = after.is_some().then(|| taking.elapsed().as_secs_f64());
     written.complete(meta, true, None, after.as_ref())?;
     Ok(Snapshot {
         events,
