@@ -16,7 +16,8 @@ pub struct CompareDocument<'a> {
     pub settings: &'a [String],
     /// Opening states that each was replayed from.
     pub seeds: u64,
-    /// A row for each setting and metric that all of the setting's replays know. A metric that is 0 everywhere has none.
+    /// A row for each setting and metric that all of the setting's replays know. A metric that is 0 everywhere has no
+    /// row.
     pub rows: Vec<CompareRow<'a>>,
 }
 
