@@ -33,6 +33,10 @@ pub struct Router {
     #[arg(long)]
     sweep: bool,
 
+    /// Search the highest rate without loss, from an idle host and after a surge, and show what happens around it
+    #[arg(long, conflicts_with_all = ["sweep", "out"])]
+    throughput: bool,
+
     /// Begin random numbers with N: one seed, one result
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -49,7 +53,7 @@ pub struct Router {
 /// Returns examples, and the list of parameters.
 fn after_help() -> String {
     let mut text = String::from(
-        "Examples:\n  pageyard-lab router --set rx-ring=256 --set mix=imix\n  pageyard-lab router --sweep --out rings --plot rings.html\n  \
+        "Examples:\n  pageyard-lab router --set rx-ring=256 --set mix=imix\n  pageyard-lab router --throughput --set rx-ring=128\n  pageyard-lab router --sweep --out rings --plot rings.html\n  \
          pageyard-lab router --set path=xdp --set rx-ring=128 --set tx-ring=128 --json\n\nParameters, and what they are by default:\n",
     );
     let default = RouterSettings::default();
@@ -92,6 +96,13 @@ impl Router {
             writable(plot)?;
         }
         let machine = Machine::this();
+        if self.throughput {
+            let found = router::throughput(&settings, quick, &mut |done, all| bar.at("trials", done, all))?;
+            drop(bar);
+            let document =
+                RouterDocument { quick, ..RouterDocument::of_throughput(&machine, &settings, &found) };
+            return show(json, &document, RouterDocument::text);
+        }
         if !self.sweep {
             let routed = router::route(&settings)?;
             drop(bar);

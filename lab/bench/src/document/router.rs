@@ -1,7 +1,7 @@
 //! `pageyard-lab router` as a document.
 
 use crate::harness::machine::Machine;
-use crate::router::{Effort, PARAMETERS, Routed, RouterFigures, RouterSettings, RouterSweep};
+use crate::router::{Effort, PARAMETERS, Routed, RouterFigures, RouterSettings, RouterSweep, Throughput};
 use pageyard_trace::Document;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -26,6 +26,9 @@ pub struct RouterDocument<'a> {
     /// The sweep; left out where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sweep: Option<&'a RouterSweep>,
+    /// The highest rate without loss; left out where it was not searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<&'a Throughput>,
 }
 
 impl Document for RouterDocument<'_> {
@@ -44,6 +47,7 @@ impl<'a> RouterDocument<'a> {
             effort,
             figures: None,
             sweep: None,
+            throughput: None,
         }
     }
 
@@ -52,6 +56,17 @@ impl<'a> RouterDocument<'a> {
     pub fn of_one(machine: &'a Machine, routed: &'a Routed) -> RouterDocument<'a> {
         let document = RouterDocument::of(machine, &routed.settings, routed.effort);
         RouterDocument { figures: Some(&routed.figures), ..document }
+    }
+
+    /// Describes a search for the highest rate of a setting.
+    #[must_use]
+    pub fn of_throughput(
+        machine: &'a Machine,
+        settings: &RouterSettings,
+        throughput: &'a Throughput,
+    ) -> RouterDocument<'a> {
+        let document = RouterDocument::of(machine, settings, throughput.effort);
+        RouterDocument { throughput: Some(throughput), ..document }
     }
 
     /// Describes a sweep around a setting.

@@ -6,7 +6,7 @@
 //! * `memory`: the cache and what memory carries; `frames`: an allocator's frames and the headers in them;
 //! * `host`: the simulation; `run`: a setting, and what it took; `count`, `report`: what is counted, and what that
 //!   comes to;
-//! * `sweep`, `series`: rings and coalescing, as tables;
+//! * `throughput`: the highest rate without loss; `sweep`, `series`: rings and coalescing, as tables;
 //! * `claims`: what a mailing list's thread said of one router.
 //!
 //! A model with chosen parameters does not judge any real router: it shows what follows from the parameters, and how
@@ -28,6 +28,7 @@ mod rx;
 mod series;
 mod settings;
 mod sweep;
+mod throughput;
 mod time;
 mod traffic;
 mod tx;
@@ -39,6 +40,7 @@ pub use run::{Effort, Routed, route};
 pub use series::write_series;
 pub use settings::RouterSettings;
 pub use sweep::{RingRule, RouterSweep, Smallest, SweepRow, sweep};
+pub use throughput::{Around, Throughput, throughput};
 
 #[cfg(test)]
 pub(crate) mod test;

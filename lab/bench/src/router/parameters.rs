@@ -89,6 +89,15 @@ pub static PARAMETERS: &[Parameter] = &[
         "frame bits that all ports together are offered; wires carry no more than they can",
         "the thread's maximum: 70 Gbit/s in, and as much out",
     ),
+    decimal(
+        "surge-pct",
+        "% more",
+        (0.0, 10_000.0),
+        |s| &mut s.surge_pct,
+        "offered at first, for surge-us",
+        "none: the thread tells of no surge",
+    ),
+    whole("surge-us", "us", US, |s| &mut s.surge_us, "for how long more is offered at first", "as surge-pct"),
     Parameter {
         name: "mix",
         unit: "bytes",

@@ -24,9 +24,14 @@ impl Mix {
         Mix { name: bytes.to_string(), sizes: vec![(bytes, 1)] }
     }
 
+    /// Returns the share of a wire's bits that are bits of frames.
+    pub fn wire_share(&self) -> f64 {
+        let mean = self.mean_bytes();
+        mean / (mean + FRAMING as f64)
+    }
+
     /// Returns the mean size in bytes.
-    #[cfg(test)]
-    pub fn mean_bytes(&self) -> f64 {
+    fn mean_bytes(&self) -> f64 {
         let (mut sum, mut before) = (0, 0);
         for (bytes, upto) in &self.sizes {
             sum += bytes * (upto - before);
@@ -147,6 +152,9 @@ pub(crate) struct Traffic {
     wire: Speed,
     /// The mean time from packet to packet that gives the rate asked for, for each byte of a frame.
     paced: Speed,
+    /// The same while the surge lasts.
+    surging: Speed,
+    surge_ends: Time,
     burst: u64,
     left: u64,
     /// The time that the packets of the present burst take at the rate asked for, less the time they took on the wire.
@@ -175,6 +183,8 @@ impl Traffic {
             gaps: Exponential::new(),
             wire,
             paced: Speed::of_bits(share),
+            surging: Speed::of_bits(share * (1.0 + settings.surge_pct / 100.0)),
+            surge_ends: Time::from_us(settings.surge_us),
             burst,
             left: 0,
             owed: Time::ZERO,
@@ -196,7 +206,8 @@ impl Traffic {
         let bytes = self.mix.pick(&mut self.rng);
         let on_wire = self.wire.time(bytes + FRAMING);
         self.at += on_wire;
-        self.owed += self.paced.time(bytes).since(on_wire);
+        let paced = if self.at < self.surge_ends { self.surging } else { self.paced };
+        self.owed += paced.time(bytes).since(on_wire);
         let vlan = if self.vlans > 1 { self.rng.usize(..self.vlans) } else { 0 };
         (self.at, Arrival { bytes, queue: self.queue, vlan })
     }

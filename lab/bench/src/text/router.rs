@@ -2,7 +2,7 @@
 
 use super::{figure, quick_text};
 use crate::document::RouterDocument;
-use crate::router::{Effort, RouterFigures, RouterSweep};
+use crate::router::{Effort, RouterFigures, RouterSweep, Throughput};
 use pageyard_replay::text::{bytes, count};
 use pageyard_trace::text::Grid;
 use std::fmt::Write;
@@ -27,6 +27,9 @@ impl RouterDocument<'_> {
         }
         if let Some(sweep) = self.sweep {
             sweep_text(&mut text, sweep);
+        }
+        if let Some(throughput) = self.throughput {
+            throughput_text(&mut text, throughput);
         }
         text
     }
@@ -112,6 +115,52 @@ fn figures_text(text: &mut String, f: &RouterFigures) {
             f.zone_lock_wait_pct
         ),
     );
+}
+
+fn throughput_text(text: &mut String, found: &Throughput) {
+    let rate = |gbit: Option<f64>| match gbit {
+        Some(gbit) if gbit >= found.wires_gbit => {
+            format!("{gbit:.1} Gbit/s, which is all that the wires carry")
+        }
+        Some(gbit) => format!("{gbit:.1} Gbit/s"),
+        None => "none: it loses packets at every rate".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "\nHighest rate without loss, within {:.0} %, of {:.1} Gbit/s that the wires carry:",
+        found.within_pct, found.wires_gbit
+    );
+    let _ = writeln!(text, "  from an idle host        {}", rate(found.lossless_gbit));
+    let _ = writeln!(text, "  after a surge            {}", rate(found.after_surge_gbit));
+    if found.around.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new([
+        "of the limit",
+        "offered",
+        "Gbit/s sent",
+        "dropped %",
+        "CPU %",
+        "in flight",
+        "cold headers %",
+        "mem %",
+        "us inside",
+    ]);
+    for around in &found.around {
+        let f = &around.figures;
+        grid.row([
+            format!("{} %", around.of_limit_pct),
+            figure(f.offered_gbit, 1),
+            figure(f.out_gbit, 1),
+            figure(f.dropped_pct, 3),
+            figure(f.cpu_pct_mean, 1),
+            count(f.in_flight_max),
+            figure(f.cold_headers_pct, 1),
+            figure(f.memory_pct, 1),
+            figure(f.sojourn_us, 1),
+        ]);
+    }
+    let _ = write!(text, "\n{grid}");
 }
 
 fn sweep_text(text: &mut String, sweep: &RouterSweep) {

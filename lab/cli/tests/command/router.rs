@@ -38,6 +38,42 @@ fn a_router_prints_its_figures_and_the_same_ones_for_a_seed() {
 }
 
 #[test]
+fn a_router_searches_its_highest_rate_without_loss() {
+    let host = [
+        "router",
+        "--quick",
+        "--throughput",
+        "--set",
+        "cpus=1",
+        "--set",
+        "ports=1",
+        "--set",
+        "pcie-slots=1",
+        "--set",
+        "wire-gbit=10",
+        "--set",
+        "stack-ns=4000",
+        "--set",
+        "arrivals=paced",
+    ];
+    let v = LAB.json(&[&host[..], &["--json"]].concat());
+    let found = &v["throughput"];
+    let limit = found["lossless_gbit"].as_f64().unwrap();
+    // 4.5 us a packet of 700 bytes, and 1 % for other work.
+    assert!((1.0..1.3).contains(&limit), "{found}");
+    assert!(
+        found["after_surge_gbit"].as_f64().unwrap() <= limit * 1.1
+            && found["around"].as_array().unwrap().len() == 5
+    );
+    let text = String::from_utf8(LAB.stdout(&host)).unwrap();
+    for part in ["Highest rate without loss", "from an idle host", "after a surge", "110 %"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let why = LAB.failure(&["router", "--throughput", "--sweep"]);
+    assert!(why.contains("--sweep"), "{why}");
+}
+
+#[test]
 fn a_router_takes_a_file_and_writes_a_table_and_a_picture() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("router");
     drop(fs::remove_dir_all(&folder));

@@ -53,7 +53,10 @@ impl Experiment for PageFrag {
             ),
             (PCP, "after the patch: it goes to the list of the CPU that frees it"),
             (ENGINE, "the lock-free engine, which has no zone lock; its lists are the CPU's own"),
-            (MODEL, "of the settings of a simulated router, those for which a claim of the thread holds"),
+            (
+                MODEL,
+                "a simulated router: its highest rates, and the settings for which a claim of the thread holds",
+            ),
         ]
     }
 

@@ -1,39 +1,57 @@
-//! Runs settings, each once: claims share many.
+//! Runs settings, each once: claims share many, and several threads ask at once.
 
 use super::super::report::RouterFigures;
 use super::super::run::{Effort, route};
 use super::super::settings::{Coalescing, RouterSettings};
+use super::super::throughput::{Trials, limit, limit_after_surge};
 use crate::error::BenchError;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The results and the effort of settings that this process has run. One seed has one result.
-static KNOWN: Mutex<Vec<(RouterSettings, RouterFigures, Effort)>> = Mutex::new(Vec::new());
+/// A setting, and what came of it once somebody ran it.
+struct Known {
+    settings: RouterSettings,
+    routed: OnceLock<Result<(RouterFigures, Effort), String>>,
+}
+
+/// The settings that this process has run. One seed has one result.
+static KNOWN: Mutex<Vec<Arc<Known>>> = Mutex::new(Vec::new());
 
 /// Runs settings and remembers what came of them.
 pub(crate) struct Lab {
     quick: bool,
-    known: Vec<(RouterSettings, RouterFigures)>,
-    effort: Effort,
+    asked: Mutex<Vec<Arc<Known>>>,
 }
 
 impl Lab {
-    /// Makes one; a quick one simulates less time, too little for large rings to settle under overload.
+    /// Makes one; a quick one simulates less time, too little for large rings to settle under overload, and searches no
+    /// limits.
     pub fn new(quick: bool) -> Lab {
-        Lab { quick, known: Vec::new(), effort: Effort::default() }
+        Lab { quick, asked: Mutex::new(Vec::new()) }
+    }
+
+    /// Returns whether it is a quick one.
+    pub fn is_quick(&self) -> bool {
+        self.quick
     }
 
     /// Returns what came of a setting.
     ///
     /// # Errors
     /// As [`route`].
-    pub fn run(&mut self, settings: &RouterSettings) -> Result<RouterFigures, BenchError> {
-        let settings = self.timed(settings);
-        if let Some((_, figures)) = self.known.iter().find(|(known, _)| *known == settings) {
-            return Ok(figures.clone());
+    pub fn run(&self, settings: &RouterSettings) -> Result<RouterFigures, BenchError> {
+        let known = known(&self.timed(settings));
+        let routed = known.routed.get_or_init(|| {
+            let routed = route(&known.settings).map_err(|e| e.to_string())?;
+            Ok((routed.figures, routed.effort))
+        });
+        let figures = match routed {
+            Ok((figures, _)) => figures.clone(),
+            Err(why) => return Err(BenchError::Experiment { why: why.clone() }),
+        };
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked.iter().any(|k| Arc::ptr_eq(k, &known)) {
+            asked.push(known);
         }
-        let (figures, effort) = ran(&settings)?;
-        self.effort.add(effort);
-        self.known.push((settings, figures.clone()));
         Ok(figures)
     }
 
@@ -41,47 +59,62 @@ impl Lab {
     ///
     /// # Errors
     /// As [`route`].
-    pub fn with(
-        &mut self,
-        settings: &RouterSettings,
-        set: &[(&str, &str)],
-    ) -> Result<RouterFigures, BenchError> {
+    pub fn with(&self, settings: &RouterSettings, set: &[(&str, &str)]) -> Result<RouterFigures, BenchError> {
         self.run(&settings.with(set))
     }
 
-    /// Says what all runs took.
+    /// Returns the highest rate that a setting forwards without loss, Gbit/s; `None` where it loses packets at any.
+    ///
+    /// # Errors
+    /// As [`route`].
+    pub fn limit(&self, settings: &RouterSettings) -> Result<Option<f64>, BenchError> {
+        limit(settings, Trials::FULL, &mut |setting| self.run(setting))
+    }
+
+    /// The same after a surge.
+    ///
+    /// # Errors
+    /// As [`route`].
+    pub fn limit_after_surge(&self, settings: &RouterSettings) -> Result<Option<f64>, BenchError> {
+        limit_after_surge(settings, Trials::FULL, &mut |setting| self.run(setting))
+    }
+
+    /// Says what all settings that were asked for took, each once.
     pub fn effort(&self) -> Effort {
-        self.effort
+        let mut all = Effort::default();
+        for known in self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Some(Ok((_, effort))) = known.routed.get() {
+                all.add(*effort);
+            }
+        }
+        all
     }
 
     /// Sets for how long a setting is simulated, so that queues have settled before anything is counted.
     ///
     /// A host that is offered more than it can forward fills its receive rings first: 458,752 descriptors at most, of
     /// which some 5 million a second are filled. Adaptive coalescing looks at its rate every 64 interrupts, and takes
-    /// several such looks.
+    /// several such looks. A quick run saves the time where neither is likely.
     fn timed(&self, settings: &RouterSettings) -> RouterSettings {
-        /// From so much on, Gbit/s, a claim means more than the host can forward.
+        /// From so much on, Gbit/s, a claim may mean more than the host can forward.
         const OVERLOAD: f64 = 100.0;
+        if !self.quick {
+            return Trials::FULL.timed(settings);
+        }
         let adaptive = settings.rx.kind == Coalescing::Adaptive || settings.tx.kind == Coalescing::Adaptive;
         let slow = adaptive || settings.offered_gbit >= OVERLOAD;
-        let (warm_up_us, run_us) = match (slow, self.quick) {
-            (false, false) => (10_000, 20_000),
-            (false, true) => (4_000, 6_000),
-            (true, false) => (80_000, 20_000),
-            (true, true) => (35_000, 5_000),
-        };
+        let (warm_up_us, run_us) = if slow { (35_000, 5_000) } else { (4_000, 6_000) };
         RouterSettings { warm_up_us, run_us, ..settings.clone() }
     }
 }
 
-/// Runs a setting, unless another lab of this process has.
-fn ran(settings: &RouterSettings) -> Result<(RouterFigures, Effort), BenchError> {
-    // Kept while it runs: who asks for the same meanwhile waits for it.
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, figures, effort)) = known.iter().find(|(known, ..)| known == settings) {
-        return Ok((figures.clone(), *effort));
+/// Finds a setting among those known, or adds it. Who asks for one that is being run waits for it.
+fn known(settings: &RouterSettings) -> Arc<Known> {
+    let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.iter().find(|k| k.settings == *settings) {
+        return Arc::clone(known);
     }
-    let routed = route(settings)?;
-    known.push((settings.clone(), routed.figures.clone(), routed.effort));
-    Ok((routed.figures, routed.effort))
+    let known = Arc::new(Known { settings: settings.clone(), routed: OnceLock::new() });
+    all.push(Arc::clone(&known));
+    known
 }
