@@ -3,6 +3,7 @@
 use crate::samples::Samples;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
+use pageyard_bench::clear::Preemption;
 use pageyard_cli::output::{Failure, show};
 use pageyard_cli::progress::Progress;
 use std::num::NonZeroUsize;
@@ -40,7 +41,7 @@ enum What {
     /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
     /// How fast memory becomes zeros: every primitive, by how much is cleared with one call, from 4 KiB to 1 GiB
-    Clear(Samples),
+    Clear(Clear),
     /// What it takes until memory can be used: the kernel's faults, and blocks of an arena, on each kind of memory
     Fault(Samples),
     /// McCalpin's STREAM: bytes a second between processor and memory, with one thread and with one on each CPU
@@ -98,6 +99,16 @@ struct Cross {
 }
 
 #[derive(Args, Clone, Default)]
+struct Clear {
+    #[command(flatten)]
+    samples: Samples,
+
+    /// Measure only what a kernel with this model of preemption does: none, voluntary, full or lazy
+    #[arg(long, value_name = "MODEL", value_parser = preemption)]
+    preempt: Option<Preemption>,
+}
+
+#[derive(Args, Clone, Default)]
 struct Mixed {
     #[command(flatten)]
     samples: Samples,
@@ -144,6 +155,13 @@ impl External {
 fn order(text: &str) -> Result<pageyard_bench::Order, String> {
     let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
     known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
+}
+
+fn preemption(text: &str) -> Result<Preemption, String> {
+    let found = Preemption::ALL.into_iter().find(|model| model.name() == text);
+    found.ok_or_else(|| {
+        format!("models of preemption are {}", Preemption::ALL.map(Preemption::name).join(", "))
+    })
 }
 
 fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {
@@ -256,10 +274,11 @@ impl Bench {
                 result.quick = self.quick;
                 show(json, &result, bench::scale::Scale::text)
             }
-            What::Clear(Samples { samples }) => {
+            What::Clear(Clear { samples: Samples { samples }, preempt }) => {
                 use bench::clear::ClearOptions;
                 let mut options = if self.quick { ClearOptions::quick() } else { ClearOptions::full() };
                 options.samples = samples.unwrap_or(options.samples);
+                options.preempt = preempt;
                 let mut result = bench::clear::clear(&options, &mut |done, all| bar.at("clear", done, all));
                 drop(bar);
                 result.quick = self.quick;

@@ -1,6 +1,6 @@
 //! The clearer of the arena's frames, for its engine.
 
-use crate::clear::{Clearer, Extent};
+use crate::clear::{Clearer, Extent, Unit, clear_in};
 use pageyard::{Caches, Clear, Order, PAGE_SIZE, Pfn};
 use std::ptr::NonNull;
 
@@ -36,8 +36,13 @@ impl Clear for Zeros {
     fn clear(&self, pfn: Pfn, order: Order, caches: Caches) {
         // SAFETY: the engine clears its own frames only, while no one else uses them.
         let mut extent = unsafe { Extent::at(self.at.add((pfn.0 * PAGE_SIZE) as usize), order.frames()) };
+        let primitive = self.clearer.choice(order.frames(), caches);
+        let unit = Unit::of_linux(primitive, self.clearer.preemption());
+        if order.frames() > unit.frames() && order > Order::ZERO {
+            return clear_in(primitive, extent, unit, &mut std::thread::yield_now);
+        }
         // SAFETY: the engine calls `fence` before it hands out or frees what was cleared.
-        unsafe { self.clearer.choice(order.frames(), caches).write(&mut extent) };
+        unsafe { primitive.write(&mut extent) };
     }
 
     fn fence(&self) {

@@ -3,7 +3,7 @@
 use super::extent::Extent;
 use super::measure;
 use super::primitive::Primitive;
-use super::unit::Unit;
+use super::unit::{Preemption, Unit};
 use pageyard::{Caches, Frames, PAGE_SIZE};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -13,6 +13,7 @@ pub struct Clearer {
     cached: Primitive,
     streaming: Primitive,
     threshold: Frames,
+    preemption: Preemption,
 }
 
 /// Frames that a streaming primitive clears at least, where the state of the caches is unknown, and no measurement was
@@ -28,7 +29,7 @@ impl Clearer {
     pub fn new(cached: Primitive, streaming: Primitive, threshold: Frames) -> Result<Clearer, Primitive> {
         match [cached, streaming].into_iter().find(|p| !p.is_available()) {
             Some(lacking) => Err(lacking),
-            None => Ok(Clearer { cached, streaming, threshold }),
+            None => Ok(Clearer::chosen(cached, streaming, threshold)),
         }
     }
 
@@ -50,15 +51,25 @@ impl Clearer {
     /// the second way wins even over memory that the caches may hold. Takes a moment and 64 MiB.
     #[must_use]
     pub fn measured() -> Clearer {
-        measure::choose().unwrap_or(Clearer {
-            cached: Primitive::Memset,
-            streaming: Primitive::Memset,
-            threshold: THRESHOLD,
-        })
+        measure::choose().unwrap_or(Clearer::chosen(Primitive::Memset, Primitive::Memset, THRESHOLD))
     }
 
     pub(super) const fn chosen(cached: Primitive, streaming: Primitive, threshold: Frames) -> Clearer {
-        Clearer { cached, streaming, threshold }
+        Clearer { cached, streaming, threshold, preemption: Preemption::Full }
+    }
+
+    /// Makes an arena clear as a kernel with this model of preemption does: under [`Preemption::None`] and
+    /// [`Preemption::Voluntary`] large extents in units ([`Unit::of_linux`]), and between two the thread yields its CPU.
+    /// Without it extents are cleared whole.
+    #[must_use]
+    pub fn under(self, preemption: Preemption) -> Clearer {
+        Clearer { preemption, ..self }
+    }
+
+    /// Returns the model of preemption that extents are cleared under.
+    #[must_use]
+    pub fn preemption(&self) -> Preemption {
+        self.preemption
     }
 
     /// Returns the primitive for frames that are hot.

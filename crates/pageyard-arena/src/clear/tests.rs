@@ -97,6 +97,21 @@ fn linux_takes_a_page_a_batch_or_all() {
 }
 
 #[test]
+fn an_arena_clears_as_its_model_of_preemption_says() {
+    for preemption in Preemption::ALL {
+        let clearer = Clearer::only(Primitive::Memset).unwrap().under(preemption);
+        let arena = crate::Arena::builder().size(8 << 20).clearer(clearer).build_locked().unwrap();
+        let order = pageyard::Order::of(9);
+        for _ in 0..2 {
+            let mut block = arena.alloc_zeroed(order).unwrap();
+            assert!(block.iter().all(|byte| *byte == 0), "{}", preemption.name());
+            block.fill(0xA5);
+        }
+        assert_eq!(arena.clearer().preemption(), preemption);
+    }
+}
+
+#[test]
 fn the_choice_follows_the_caches_then_the_size() {
     let other = Primitive::available().find(|p| *p != Primitive::Memset).unwrap_or(Primitive::Memset);
     let clearer = Clearer::new(Primitive::Memset, other, Frames(10)).unwrap();

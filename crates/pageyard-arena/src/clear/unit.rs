@@ -34,6 +34,23 @@ pub enum Preemption {
 /// that at 10 GB/s it takes 3 ms.
 pub const NON_PREEMPT_BATCH: Frames = Frames((32 << 20) / PAGE_SIZE);
 
+impl Preemption {
+    /// Every model, in the order of the kernel's configuration.
+    pub const ALL: [Preemption; 4] =
+        [Preemption::None, Preemption::Voluntary, Preemption::Full, Preemption::Lazy];
+
+    /// Returns its name, as the kernel's command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preemption::None => "none",
+            Preemption::Voluntary => "voluntary",
+            Preemption::Full => "full",
+            Preemption::Lazy => "lazy",
+        }
+    }
+}
+
 impl Unit {
     /// Returns the unit that Linux clears contiguous huge pages in.
     ///

@@ -15,6 +15,7 @@ use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{OVERLAP, Pinned, Span, cpus, overlap};
+pub use pageyard_arena::clear::Preemption;
 use pageyard_arena::clear::Primitive;
 use pageyard_trace::Document;
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub struct ClearOptions {
     pub settings: Vec<ClearSetting>,
     /// Bytes of memory for each thread; an extent that does not fit is left out.
     pub memory: usize,
+    /// Only what a kernel with this model of preemption does, beside `memset` of a page at a time.
+    pub preempt: Option<Preemption>,
 }
 
 /// The largest extent that is also measured hot: half of a last-level cache of 32 MiB.
@@ -65,7 +68,7 @@ impl ClearOptions {
         settings.extend(extents.iter().filter(|e| **e <= LARGEST_HOT).map(one(false)));
         let largest = extents.last().copied().unwrap_or(PAGE);
         settings.extend([2 << 20, largest].map(|extent| ClearSetting { extent, cold: true, threads: 2 }));
-        ClearOptions { samples: SAMPLES, settings, memory }
+        ClearOptions { samples: SAMPLES, settings, memory, preempt: None }
     }
 }
 
@@ -110,6 +113,10 @@ pub struct Cleared {
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
+    /// The model of preemption whose units were measured: `none`, `voluntary`, `full` or `lazy`; left out where all ways
+    /// were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempt: Option<&'static str>,
     /// The arena's choice here: for a hot frame, for cold memory, and the size from which an extent is taken for
     /// cold; left out where nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,8 +160,9 @@ impl Choice {
 #[must_use]
 pub fn clear(options: &ClearOptions, progress: &mut dyn FnMut(u64, u64)) -> Cleared {
     let choice = Some(Choice::of_this_machine());
-    let mut result =
-        Cleared { machine: Machine::measured(), samples: options.samples, choice, ..Cleared::default() };
+    let preempt = options.preempt.map(Preemption::name);
+    let (machine, samples) = (Machine::measured(), options.samples);
+    let mut result = Cleared { machine, samples, preempt, choice, ..Cleared::default() };
     let cpus = cpus();
     let threads = options.settings.iter().map(|s| s.threads).filter(|n| *n <= cpus.len()).max().unwrap_or(1);
     let mut memory = match (0..threads).map(|_| Region::new(options.memory)).collect::<Result<Vec<_>, _>>() {
@@ -169,12 +177,13 @@ pub fn clear(options: &ClearOptions, progress: &mut dyn FnMut(u64, u64)) -> Clea
             let why = "it needs two CPUs, and this process may use one".to_owned();
             result.skipped.push(Skipped { allocator: "two threads", why });
         } else if setting.extent <= options.memory {
-            let (rows, noise) = measure(*setting, options.samples, &mut memory, &cpus);
-            let ways = Way::available().filter(|w| w.differs_at(setting.extent)).count();
-            if rows.len() < ways {
+            let ways = ways_at(*setting, options.preempt);
+            let (rows, noise) = measure(*setting, options.samples, &ways, &mut memory, &cpus);
+            if rows.len() < ways.len() {
                 let why = format!(
-                    "{} of {ways} rows: threads did not run together, other work had their CPUs",
-                    ways - rows.len()
+                    "{} of {} rows: threads did not run together, other work had their CPUs",
+                    ways.len() - rows.len(),
+                    ways.len()
                 );
                 result.skipped.push(Skipped { allocator: "two threads", why });
             }
@@ -189,16 +198,24 @@ pub fn clear(options: &ClearOptions, progress: &mut dyn FnMut(u64, u64)) -> Clea
 /// Samples that a row needs, for a median and a deviation.
 pub(crate) const FEWEST_COUNTED: usize = 2;
 
-/// Measures every way at one setting.
+/// Returns the ways that are measured at a setting, `memset` of a page at a time first.
+fn ways_at(setting: ClearSetting, preempt: Option<Preemption>) -> Vec<Way> {
+    let ClearSetting { extent, cold, .. } = setting;
+    let first = Way { primitive: Some(Primitive::Memset), mode: Mode::Page };
+    let asked = |way: &Way| preempt.is_none_or(|preempt| way.is_of(preempt, extent, cold));
+    let others = Way::available().filter(|w| w.differs_at(extent) && *w != first && asked(w));
+    [first].into_iter().chain(others).collect()
+}
+
+/// Measures ways at one setting; the first is measured once more at the end of each turn.
 fn measure(
     setting: ClearSetting,
     samples: usize,
+    ways: &[Way],
     memory: &mut [Region],
     cpus: &[usize],
 ) -> (Vec<ClearRow>, Noise) {
-    let pair = Way { primitive: Some(Primitive::Memset), mode: Mode::Page };
-    let others = Way::available().filter(|w| w.differs_at(setting.extent) && *w != pair);
-    let mut ways: Vec<Way> = [pair].into_iter().chain(others).chain([pair]).collect();
+    let mut ways: Vec<Way> = ways.iter().chain(&ways[..1]).copied().collect();
     let watch = InterferenceWatch::start();
     let series = sample(setting, samples, &mut ways, memory, cpus);
     let medians = [&series[0], &series[series.len() - 1]].map(Samples::median);

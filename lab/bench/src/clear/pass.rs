@@ -4,7 +4,7 @@ use crate::harness::clock::now_ns;
 use crate::harness::team::cpus;
 use pageyard::{Caches, Frames, PAGE_SIZE};
 use pageyard_arena::backing::{Backing, BackingError, Mapping, Prefault};
-use pageyard_arena::clear::{Clearer, Extent, NON_PREEMPT_BATCH, Primitive, Unit, clear_in};
+use pageyard_arena::clear::{Clearer, Extent, NON_PREEMPT_BATCH, Preemption, Primitive, Unit, clear_in};
 use serde::Serialize;
 use std::mem::MaybeUninit;
 
@@ -29,6 +29,15 @@ impl Mode {
             Mode::Page => "page",
             Mode::Batch => "batch",
             Mode::Extent => "extent",
+        }
+    }
+
+    /// Returns the unit of contiguous memory.
+    pub(crate) const fn unit(self) -> Unit {
+        match self {
+            Mode::Page => Unit::Page,
+            Mode::Batch => Unit::Batch(NON_PREEMPT_BATCH),
+            Mode::Extent => Unit::Whole,
         }
     }
 }
@@ -70,6 +79,21 @@ impl Way {
             Mode::Batch => extent == PAGE || extent > batch_bytes(extent),
             Mode::Extent => extent > PAGE,
         }
+    }
+
+    /// Returns whether a kernel with this model of preemption clears an extent of this size so.
+    #[must_use]
+    pub fn is_of(self, preemption: Preemption, extent: usize, cold: bool) -> bool {
+        let unit = Unit::of_linux(self.primitive_for(extent, cold), preemption);
+        let whole = unit.frames().0 >= extent as u64 / PAGE_SIZE;
+        self.mode.unit()
+            == if whole && extent > PAGE {
+                Unit::Whole
+            } else if whole {
+                Unit::Page
+            } else {
+                unit
+            }
     }
 
     /// Returns the primitive for an extent.
@@ -158,11 +182,7 @@ impl Pass {
     #[allow(unsafe_code, reason = "a batch has one fence for all of its frames")]
     fn clear(&self, way: Way, cold: bool, memory: &mut [MaybeUninit<u8>]) {
         let primitive = way.primitive_for(self.extent, cold);
-        let unit = match way.mode {
-            Mode::Page => Unit::Page,
-            Mode::Batch => Unit::Batch(NON_PREEMPT_BATCH),
-            Mode::Extent => Unit::Whole,
-        };
+        let unit = way.mode.unit();
         if self.extent == PAGE && way.mode == Mode::Batch {
             for batch in self.which.chunks(SCATTERED) {
                 // SAFETY: the fence follows.
@@ -212,6 +232,24 @@ mod tests {
         assert_eq!((hot.which.len(), hot.which.iter().max()), (HOT / PAGE, Some(&0)));
         let whole = Pass::new(64 << 20, 64 << 20, true);
         assert_eq!(whole.which, [0]);
+    }
+
+    #[test]
+    fn a_model_of_preemption_has_one_way_for_each_primitive_and_size() {
+        let of = |primitive, preemption, extent| {
+            let ways = Way::available().filter(|w| w.primitive == Some(primitive) && w.differs_at(extent));
+            ways.filter(|w| w.is_of(preemption, extent, true)).map(|w| w.mode.name()).collect::<Vec<_>>()
+        };
+        use Preemption::{Full, Lazy, None, Voluntary};
+        for preemption in [None, Voluntary] {
+            assert_eq!(of(Primitive::RepStosb, preemption, 1 << 30), ["batch"]);
+            assert_eq!(of(Primitive::RepStosb, preemption, 2 << 20), ["extent"]);
+            assert_eq!(of(Primitive::Memset, preemption, 2 << 20), ["page"]);
+        }
+        for preemption in [Full, Lazy] {
+            assert_eq!(of(Primitive::RepStosb, preemption, 1 << 30), ["extent"]);
+        }
+        assert_eq!(of(Primitive::Memset, Full, PAGE), ["page"]);
     }
 
     #[test]

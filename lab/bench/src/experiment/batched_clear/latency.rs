@@ -8,7 +8,7 @@ use crate::harness::clock::{now_ns, thread_ns};
 use crate::harness::sampler::Sample;
 use crate::harness::samples::Samples;
 use hdrhistogram::Histogram;
-use pageyard_arena::clear::{Extent as Memory, NON_PREEMPT_BATCH, Unit, clear_in};
+use pageyard_arena::clear::{Extent as Memory, clear_in};
 
 const SECTION: &str = "Stretches between two questions whether to stop";
 
@@ -60,11 +60,6 @@ fn clear(
     memory: &mut [std::mem::MaybeUninit<u8>],
     stretches: &mut Histogram<u64>,
 ) -> f64 {
-    let unit = match way.mode {
-        Mode::Page => Unit::Page,
-        Mode::Batch => Unit::Batch(NON_PREEMPT_BATCH),
-        Mode::Extent => Unit::Whole,
-    };
     let extent = Memory::new(&mut memory[..bytes]).expect("frames of a mapping");
     let (start, mut last) = (now_ns(), thread_ns());
     let mut ask = || {
@@ -73,7 +68,7 @@ fn clear(
         let _ = stretches.record(now - last);
         last = now;
     };
-    clear_in(way.primitive_for(bytes, true), extent, unit, &mut ask);
+    clear_in(way.primitive_for(bytes, true), extent, way.mode.unit(), &mut ask);
     ask();
     bytes as f64 / (now_ns() - start) as f64
 }

@@ -1,15 +1,16 @@
 //! The part of another working set that clearing leaves in the caches.
 
-use super::extent::{Extent, column, size};
+use super::extent::{DOCUMENTS, Extent, column, size};
 use crate::clear::{Mode, PAGE, Region, Way};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
 use crate::harness::clock::now_ns;
 use crate::harness::machine::caches;
 use crate::harness::sampler::Sample;
+use crate::harness::samples::Samples;
 use pageyard::{AllocError, Order, TryLock};
 use pageyard_arena::backing::Prefault;
-use pageyard_arena::clear::{Extent as Memory, Primitive, Unit, clear_in};
+use pageyard_arena::clear::{Extent as Memory, Primitive, clear_in};
 use pageyard_arena::{Arena, Block};
 
 const SECTION: &str = "Another working set";
@@ -17,6 +18,11 @@ const SECTION: &str = "Another working set";
 /// The metric: how much of what a cache held is still there.
 pub(super) fn survives(cache: Cache) -> String {
     format!("share of a working set in the {} that clearing leaves there", cache.name())
+}
+
+/// How far the same way, measured twice, is from itself.
+pub(super) fn pair(cache: Cache) -> String {
+    format!("A/A {}", survives(cache))
 }
 
 /// The cache that a working set fits in.
@@ -29,7 +35,7 @@ pub(super) enum Cache {
 }
 
 impl Cache {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Cache::Own => "second-level cache",
             Cache::Last => "last-level cache",
@@ -132,8 +138,10 @@ fn one(
     let (set, other) = (WorkingSet::new(&small).map_err(refused)?, WorkingSet::new(&large).map_err(refused)?);
     let mut region = Region::new(cleared).map_err(refused)?;
     let mut between = vec![Between::Nothing, Between::Everything];
-    let whole = |primitive| Between::Clearing(Way { primitive, mode: Mode::Extent });
-    between.extend(Primitive::available().map(Some).chain([None]).map(whole));
+    let way = |primitive, mode| Between::Clearing(Way { primitive, mode });
+    between.extend(Primitive::available().map(Some).chain([None]).map(|p| way(p, Mode::Extent)));
+    // The document's effect, and the first of these once more: what two equal ways differ by.
+    between.extend([Mode::Page, Mode::Batch, Mode::Page].map(|mode| way(Some(DOCUMENTS), mode)));
     run.at(cache.name(), 0, 1);
     let series = run.sampler().run(&mut between, |between| {
         // Twice: the first reading brings it in, the second what the first drove out.
@@ -144,7 +152,7 @@ fn one(
             Between::Everything => drop(std::hint::black_box(other.read())),
             Between::Clearing(way) => {
                 let memory = Memory::new(&mut region.bytes()[..cleared]).expect("frames of a mapping");
-                clear_in(way.primitive_for(cleared, true), memory, Unit::Whole, &mut || ());
+                clear_in(way.primitive_for(cleared, true), memory, way.mode.unit(), &mut || ());
             }
         }
         Sample::Counts([set.read()])
@@ -160,11 +168,14 @@ fn one(
         ));
         return Ok(());
     }
-    for (between, [ns]) in between.iter().zip(&series) {
+    let left = |samples: &Samples| 100.0 * ((none - samples.median()) / (none - all)).clamp(0.0, 1.0);
+    let (twice, once) = (series.len() - 1, series.len() - 3);
+    for (between, [ns]) in between.iter().zip(&series).take(twice) {
         let Between::Clearing(way) = between else { continue };
-        let share = 100.0 * ((none - ns.median()) / (none - all)).clamp(0.0, 1.0);
-        rows.add(survives(cache), column(*way), share, "%");
+        rows.add(survives(cache), column(*way), left(ns), "%");
     }
+    let apart = (left(&series[once][0]) - left(&series[twice][0])).abs();
+    rows.add(pair(cache), column(Way { primitive: Some(DOCUMENTS), mode: Mode::Page }), apart, "points");
     run.note(format!("the working set in the {name} is {set}, beside {} that are cleared", size(cleared)));
     Ok(())
 }
