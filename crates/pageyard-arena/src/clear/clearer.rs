@@ -59,8 +59,8 @@ impl Clearer {
     }
 
     /// Makes an arena clear as a kernel with this model of preemption does: under [`Preemption::None`] and
-    /// [`Preemption::Voluntary`] large extents in units ([`Unit::of_linux`]), and between two the thread yields its CPU.
-    /// Without it extents are cleared whole.
+    /// [`Preemption::Voluntary`] large extents in units ([`Unit::of_linux`]), and between two the thread yields its
+    /// CPU. Without it extents are cleared whole.
     #[must_use]
     pub fn under(self, preemption: Preemption) -> Clearer {
         Clearer { preemption, ..self }

@@ -113,8 +113,8 @@ pub struct Cleared {
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The model of preemption whose units were measured: `none`, `voluntary`, `full` or `lazy`; left out where all ways
-    /// were.
+    /// The model of preemption whose units were measured: `none`, `voluntary`, `full` or `lazy`; left out where all
+    /// ways were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempt: Option<&'static str>,
     /// The arena's choice here: for a hot frame, for cold memory, and the size from which an extent is taken for
