@@ -185,3 +185,44 @@ impl<O: Migrate> Drop for PutBack<'_, O> {
         self.run();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::room::Slots;
+    use super::*;
+    use core::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// An owner that counts what is put back, and panics at the second.
+    struct Owner(Cell<u32>);
+
+    // SAFETY: it moves nothing.
+    unsafe impl Migrate for Owner {
+        type Isolated = ();
+
+        fn isolate(&self, _: Pfn, _: Mode) -> Result<(), Busy> {
+            Ok(())
+        }
+
+        fn migrate(&self, (): &mut (), _: Pfn, _: Mode) -> Result<(), MigrateError> {
+            Err(MigrateError::Refused)
+        }
+
+        fn putback(&self, (): ()) {
+            self.0.set(self.0.get() + 1);
+            assert_ne!(self.0.get(), 2, "the owner panics, as the test asked");
+        }
+    }
+
+    #[test]
+    fn a_dropped_cluster_is_put_back_whole_although_its_owner_panics_at_a_block() {
+        let owner = Owner(Cell::new(0));
+        let mut cluster: Cluster<'_, Owner, Slots<IsolatedBlock<Owner>, 8>> =
+            Cluster::new(&owner, Mode::Sync);
+        for pfn in (0..5).map(Pfn) {
+            cluster.isolate(BlockId { pfn, order: Order::ZERO }).unwrap();
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(cluster))).is_err());
+        assert_eq!(owner.0.get(), 5);
+    }
+}

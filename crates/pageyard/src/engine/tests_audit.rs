@@ -6,6 +6,7 @@ use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::yard::{Config, Pageyard};
+use super::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::allocator::Cx;
@@ -268,6 +269,20 @@ fn an_engine_without_a_fault_passes_before_and_after_it_is_drained() {
         assert_eq!(worked_on(zone(engine)), WORKED_ON);
         assert!(zone(engine).current.iter().any(|slot| slot.load(SeqCst) == WORKED_ON.get() as u64 + 1));
         engine.drain(CpuSet::All);
+        engine.audit().unwrap();
+    });
+}
+
+#[test]
+fn a_claim_that_meets_a_frame_in_use_gives_back_what_it_reserved() {
+    with_engine(|engine| {
+        let free = || zone(engine).frames.state(PARTLY).free();
+        let before = free();
+        let place = ZoneRange { zone: engine.main, first: PARTLY.frame(5), end: PARTLY.frame(10) };
+        let isolated = IsolatedRange::of(place).unwrap();
+        assert_eq!(ClaimedRange::claim(place).err(), Some(PARTLY.frame(9)));
+        assert_eq!(free(), before);
+        drop(isolated);
         engine.audit().unwrap();
     });
 }
