@@ -76,7 +76,7 @@ pub struct Throughput {
     /// packets at every rate that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lossless_gbit: Option<f64>,
-    /// The same of a host whose rings a surge has filled before; left out likewise.
+    /// The highest rate without loss after a surge that filled the rings; left out likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_surge_gbit: Option<f64>,
     /// The rate that the wires carry, Gbit/s of frame bits.
@@ -116,7 +116,7 @@ pub fn throughput(
         Ok(routed.figures)
     };
     let lossless = limit(settings, trials, &mut run)?;
-    let after_surge = limit(&settings.with(&SURGE), trials, &mut run)?;
+    let after_surge = limit_after_surge(settings, trials, &mut run)?;
     let mut around = Vec::new();
     for of_limit_pct in AROUND {
         let Some(rate) = lossless else { break };
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_host_that_loses_at_every_rate_has_no_limit_and_figures_lie_around_one_that_has() {
-        // Nobody looks at the ring of 64 within a trial.
+        // No poll reaches the ring of 64 within a trial.
         let never = [("rx-ring", "64"), ("rx-usecs", "1000000"), ("rx-frames", "0")];
         assert_eq!(limit_of(&never), None);
         let mut told = 0;

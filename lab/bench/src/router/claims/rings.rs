@@ -29,7 +29,7 @@ pub struct RingLimits {
     pub lossless_gbit: Option<f64>,
     /// The same after a surge that filled the rings.
     pub after_surge_gbit: Option<f64>,
-    /// What is sent of 100 Gbit/s, Gbit/s.
+    /// The rate sent while 100 Gbit/s are offered, Gbit/s.
     pub overloaded_gbit: f64,
 }
 

@@ -59,7 +59,10 @@ const OFFERED: Range = Range {
 const RX: Range =
     Range { name: "rx-ring", values: &["128", "1024"], why: "the reviewer's; a driver's usual default" };
 
-/// What the host just cannot forward.
+const BUDGET: Range =
+    Range { name: "budget", values: &["256"], why: "a poll that brings more than a ring of 128 holds" };
+
+/// A rate 10 % above the limit.
 const OVERLOAD: Rate = Rate::OfLimit(110);
 
 /// Rates within this share of one another are the same.
@@ -162,11 +165,7 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
                 why: "a tenth and ten times Linux's default",
             },
             BURST,
-            Range {
-                name: "budget",
-                values: &["256"],
-                why: "a poll that brings more than a ring of 128 holds",
-            },
+            BUDGET,
             MEMORY,
             RX,
         ],
@@ -223,11 +222,7 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
         rate: OVERLOAD,
         ranges: &[
             Range { name: "tx-ring", values: &["64", "256"], why: "half and twice the thread's" },
-            Range {
-                name: "budget",
-                values: &["256"],
-                why: "a poll that brings more than a ring of 128 holds",
-            },
+            BUDGET,
             STACK,
             RX,
         ],
@@ -409,17 +404,7 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
         asked: "a fifth fewer at most, and rates within 2 %, with a qdisc of 128 instead of 1000 packets and TX 128, 10 % above the limit",
         set: &[("tx-ring", "128")],
         rate: OVERLOAD,
-        ranges: &[
-            STACK,
-            BURST,
-            Range {
-                name: "budget",
-                values: &["256"],
-                why: "a poll that brings more than a ring of 128 holds",
-            },
-            MEMORY,
-            RX,
-        ],
+        ranges: &[STACK, BURST, BUDGET, MEMORY, RX],
         judge: |lab, s| {
             let of = [lab.run(s)?, lab.with(s, &[("qdisc-limit", "128")])?];
             let fewer = 1.0 - of[1].in_flight_max as f64 / of[0].in_flight_max.max(1) as f64;
