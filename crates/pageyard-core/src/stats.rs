@@ -111,6 +111,10 @@ counters! {
     CompactAbandoned = "compact_abandoned",
     /// Pageblocks that a scanner passed over.
     CompactSkipped = "compact_skipped",
+    /// Compactions that gave way because a lock was held.
+    CompactLockContended = "compact_lock_contended",
+    /// Compactions that gave way because the CPU was wanted.
+    CompactYield = "compact_yield",
     /// Blocks that compaction handed to its request before others could take them.
     CompactCapture = "compact_capture",
     /// Times the zone lock was taken.

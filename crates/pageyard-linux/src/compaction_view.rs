@@ -241,6 +241,10 @@ impl CompactionView for LinuxAllocator {
         self.of(zone).lock().take_listed(block, floor, &self.config, out)
     }
 
+    fn is_locked(&self, zone: ZoneId) -> bool {
+        self.of(zone).is_locked()
+    }
+
     fn take_direct(
         &self,
         _: &Cx,

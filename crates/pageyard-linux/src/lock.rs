@@ -90,6 +90,11 @@ impl<T> MeasuredLock<T> {
         spin_for(|| if self.inner.is_locked() { None } else { self.inner.try_lock() })
     }
 
+    /// Returns whether it is held now.
+    pub fn is_locked(&self) -> bool {
+        self.inner.is_locked()
+    }
+
     /// Returns what it has seen so far.
     pub fn stats(&self) -> LockStats {
         // ORDER: Relaxed: counters, which order nothing.

@@ -18,8 +18,8 @@ macro_rules! left_out {
             "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups do \
              not exist, and owners of CMA areas take nothing back. Requests do not wait for the background reclaimer \
              (allow_direct_reclaim), which sleeps at once, without its first tenth of a second; \
-             should_continue_reclaim is left out. Compaction knows no contended lock. Which frames are on LRU lists \
-             (too_many_isolated) and when a CPU is wanted (need_resched) it knows from their owner alone.",
+             should_continue_reclaim is left out. Which frames are on LRU lists (too_many_isolated), whether their lock \
+             is held (lru_lock) and when a CPU is wanted (need_resched) compaction knows from their owner alone.",
             $(" ", $besides)?
         )
     };

@@ -110,6 +110,11 @@ impl Zone {
         Some(Locked { zone: self, inner: self.lock.try_lock()?, _off: off })
     }
 
+    /// Returns whether the zone lock is held now.
+    pub fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+
     /// Takes the zone lock for a request; one that does not wait gets nothing while it is held.
     #[inline]
     pub fn lock_for(&self, effort: Effort) -> Option<Locked<'_>> {

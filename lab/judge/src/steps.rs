@@ -6,6 +6,9 @@ use std::fmt;
 /// The search of free lists, which kernels tell of since 6.7.
 const SEARCHED: u32 = 10;
 
+/// The kind of a step that no kernel tells of.
+const GAVE_WAY: u32 = 11;
+
 /// A step, and the operation that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TakenStep {
@@ -60,6 +63,7 @@ impl TakenStep {
             Step::Sources { from, to, taken } => (4, [from.0, to.0, taken]),
             Step::Targets { from, to, taken } => (5, [from.0, to.0, taken]),
             Step::Searched { least, seen, taken } => (SEARCHED, [least.0, seen, taken]),
+            Step::GaveWay(_) => (GAVE_WAY, [0; 3]),
             Step::Moved(frames) => (6, [frames, 0, 0]),
             Step::Ended { migrate, free, outcome } => {
                 (7, [migrate.0, free.0, u64::from(result(Some(outcome)))])
@@ -73,7 +77,11 @@ impl TakenStep {
     /// Returns whether a kernel of a release tells of such steps.
     #[must_use]
     pub fn is_told_by(&self, release: &str) -> bool {
-        self.kind != SEARCHED || !release.starts_with("6.1.")
+        match self.kind {
+            GAVE_WAY => false,
+            SEARCHED => !release.starts_with("6.1."),
+            _ => true,
+        }
     }
 
     /// Reads five numbers of 32 bits; there must be as many.

@@ -133,6 +133,15 @@ pub unsafe trait Migrate {
         false
     }
 
+    /// Returns whether another CPU holds the lock of a zone's lists for reclaim. The default says no.
+    ///
+    /// # Linux
+    /// `lru_lock`, which asynchronous compaction only tries.
+    fn lists_are_locked(&self, zone: ZoneId) -> bool {
+        let _ = zone;
+        false
+    }
+
     /// Returns whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of
     /// the scanners depend on it, and whether a scan passes over the rest of a block that it has isolated. All are,
     /// unless the owner knows better.

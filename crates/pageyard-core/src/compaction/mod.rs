@@ -21,4 +21,4 @@ pub use migrate::{Busy, Listed, Migrate, MigrateError, Mode};
 pub use room::{Room, Slots};
 pub use score::{fragmentation_score, score_marks};
 pub use step::Step;
-pub use work::{Outcome, Work};
+pub use work::{Contention, Outcome, Work};

@@ -1,6 +1,6 @@
 //! The steps that a compaction reports to the owner of the frames.
 
-use super::work::Outcome;
+use super::work::{Contention, Outcome};
 use crate::units::{Order, Pfn};
 
 /// A step of a compaction. Two compactions that take the same steps scan the same frames, in the same order.
@@ -49,6 +49,8 @@ pub enum Step {
         /// How many free frames were taken.
         taken: u64,
     },
+    /// It gives way to others, and why. No kernel tells of it.
+    GaveWay(Contention),
     /// So many frames were moved. `mm_compaction_migratepages`.
     Moved(u64),
     /// It ended, and where the scanners stand. `mm_compaction_end`.

@@ -37,6 +37,23 @@ impl core::fmt::Display for Outcome {
     }
 }
 
+/// What made a compaction give way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Contention {
+    /// Its caller ended it.
+    Interrupted,
+    /// Its budget was used up.
+    Budget,
+    /// Another task wanted the CPU.
+    Cpu,
+    /// Another CPU held a lock that it needed: the zone's, or that of the owner's lists.
+    Lock,
+    /// Too many frames were isolated.
+    Isolated,
+    /// There was no target left although the scanners had not met: another compactor was in the way.
+    Targets,
+}
+
 /// Counts of what compaction did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
@@ -64,6 +81,10 @@ pub struct Work {
     pub abandoned: u64,
     /// Pageblocks passed over because of a skip hint, or by chance where that is asked for.
     pub skipped: u64,
+    /// Times that it gave way because a lock was held.
+    pub locked: u64,
+    /// Times that it gave way because the CPU was wanted.
+    pub yielded: u64,
 }
 
 impl AddAssign for Work {
@@ -75,7 +96,7 @@ impl AddAssign for Work {
 }
 
 impl Work {
-    fn fields(&mut self) -> [&mut u64; 12] {
+    fn fields(&mut self) -> [&mut u64; 14] {
         [
             &mut self.migrate_scanned,
             &mut self.free_scanned,
@@ -89,10 +110,12 @@ impl Work {
             &mut self.conflicts,
             &mut self.abandoned,
             &mut self.skipped,
+            &mut self.locked,
+            &mut self.yielded,
         ]
     }
 
-    fn values(mut self) -> [u64; 12] {
+    fn values(mut self) -> [u64; 14] {
         self.fields().map(|field| *field)
     }
 
@@ -117,7 +140,7 @@ impl Work {
 }
 
 /// The counter of each field, in the fields' order.
-const COUNTERS: [Counter; 12] = [
+const COUNTERS: [Counter; 14] = [
     Counter::CompactMigrateScanned,
     Counter::CompactFreeScanned,
     Counter::CompactIsolated,
@@ -130,6 +153,8 @@ const COUNTERS: [Counter; 12] = [
     Counter::CompactConflict,
     Counter::CompactAbandoned,
     Counter::CompactSkipped,
+    Counter::CompactLockContended,
+    Counter::CompactYield,
 ];
 
 #[cfg(test)]

@@ -100,6 +100,16 @@ named! {
         BetweenZones = "between_zones",
     }
 
+    /// What an asynchronous compaction does where a lock that it needs is held.
+    pub enum ContendedLock {
+        /// It waits.
+        Waits = "waits",
+        /// It gives way at once.
+        GivesWay = "gives_way",
+        /// It waits, and gives way after the cluster.
+        GivesWayLater = "gives_way_later",
+    }
+
     /// From where both scanners set out. It takes effect with hints of `nothing_found`, where the migrate scanner
     /// stops at the free scanner.
     pub enum Pivot {

@@ -10,7 +10,7 @@ use super::view::CompactionView;
 use pageyard_core::allocator::Cx;
 use pageyard_core::compaction::Migrate;
 use pageyard_core::compaction::Step;
-use pageyard_core::compaction::{Outcome, Work};
+use pageyard_core::compaction::{Contention, Outcome, Work};
 use pageyard_core::units::Pfn;
 
 /// The result of a step.
@@ -99,12 +99,11 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
 
     /// Tells it that the CPU or the zone is wanted elsewhere: it ends at the next opportunity, as contended.
     ///
-    /// This call, the knob `async_budget` and a zone in use by another compactor are the only reasons for that end;
-    /// none depends on time.
+    /// [`Contention`] has the other reasons for that end.
     pub fn interrupt(&mut self) {
         match &mut self.state {
             State::Ready { interrupted, .. } => *interrupted = true,
-            State::Running(pass, _) => pass.contended = true,
+            State::Running(pass, _) => pass.give_way(Contention::Interrupted),
             State::Ended(_) => {}
         }
     }

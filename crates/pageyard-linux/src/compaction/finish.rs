@@ -4,7 +4,7 @@ use super::knobs::Finish;
 use super::pass::Pass;
 use super::plan::{Goal, pageblock_start_pfn};
 use super::view::CompactionView;
-use pageyard_core::compaction::CLUSTER;
+use pageyard_core::compaction::{CLUSTER, Contention};
 use pageyard_core::compaction::{Migrate, Mode};
 use pageyard_core::units::{PAGEBLOCK_ORDER, Pfn};
 
@@ -50,7 +50,10 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// # Linux
     /// `isolate_migratepages_block`.
     pub(super) fn cluster_size(&self) -> usize {
-        if self.finishing { usize::MAX } else { CLUSTER }
+        match self.finishing || self.contention == Some(Contention::Lock) {
+            true => usize::MAX,
+            false => CLUSTER,
+        }
     }
 
     /// Frames were isolated, and are moved now.

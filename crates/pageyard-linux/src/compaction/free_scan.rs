@@ -4,8 +4,8 @@ use super::pass::Pass;
 use super::plan::{block_start_pfn, pageblock_end_pfn};
 use super::targets::{Search, Targets};
 use super::view::{CompactionView, Direct, Role};
-use pageyard_core::compaction::CLUSTER;
 use pageyard_core::compaction::Step;
+use pageyard_core::compaction::{CLUSTER, Contention};
 use pageyard_core::compaction::{Migrate, Mode};
 use pageyard_core::units::{Order, Pfn};
 
@@ -64,15 +64,32 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         // The pageblock that is being emptied takes nothing in.
         let last = if self.job.knobs.spare_next { 0 } else { 1 };
         let emptied = Pfn(self.migrate_pfn.0 - last);
-        if self.round.reaches(self.free_pfn, emptied) || self.contended || self.stops_at(block.start()) {
+        let is_over = match self.job.knobs.whole_zone {
+            true => self.free_from.is_none(),
+            false => self.round.reaches(self.free_pfn, emptied),
+        };
+        if is_over || self.stops_at(block.start()) {
             return false;
         }
         let down = self.round.before(self.free_pfn);
-        let end = pageblock_end_pfn(block.start()).min(self.job.span.end());
-        let info = self.job.map.pageblock(self.job.plan.zone, block);
-        if !info.populated || !self.job.may_fill(block, &info) || self.passes_over(block, info.skip) {
+        if self.free_from == Some(down.pageblock()) {
+            self.free_from = None;
+        }
+        if self.job.knobs.whole_zone && emptied.pageblock() == block {
             self.free_pfn = down;
             return true;
+        }
+        let end = pageblock_end_pfn(block.start()).min(self.job.span.end());
+        let info = self.job.map.pageblock(self.job.plan.zone, block);
+        if !info.populated
+            || !self.job.may_fill(block, &info)
+            || (!self.job.knobs.whole_zone && self.passes_over(block, info.skip))
+        {
+            self.free_pfn = down;
+            return true;
+        }
+        if self.stops_at_lock(self.job.map.is_locked(self.job.plan.zone)) {
+            return false;
         }
         let Some(lease) = self.lease(block, Role::Target) else {
             self.free_pfn = down;
@@ -95,6 +112,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.targets.keep(lease.filter(|_| got > 0));
         if scan.next >= end {
             self.hint_free_end(block, got);
+            if self.job.knobs.whole_zone && self.job.leaves_hints() {
+                self.job.map.set_skip(zone, block, true);
+            }
             self.free_pfn = down;
         } else {
             self.free_pfn = scan.next;
@@ -120,7 +140,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let cx = self.job.cx;
         // Frames in a pageblock that another compactor is emptying: they go back at the end.
         let mut refused = Targets::new(map, &cx);
-        let waits = self.job.plan.mode != Mode::Async;
+        let waits = !self.tries_locks();
         let scanned = self.round.distance(self.migrate_pfn).0;
         let outcome = map.take_direct(&cx, zone, low, waits, want, |pfn| {
             self.work.direct_alloc += 1;
@@ -138,7 +158,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             want > 0
         });
         drop(refused);
-        self.contended |= outcome == Direct::Contended;
+        if outcome == Direct::Contended {
+            self.give_way(Contention::Lock);
+        }
     }
 
     /// Leases the pageblock of a frame that was taken directly; `false` where another compactor is emptying it.

@@ -152,6 +152,9 @@ impl<M> Job<'_, M> {
     /// Returns the scanners' way: from the pivot, if there is one and their meeting ends the way round.
     pub(super) fn round(&self) -> Round {
         let old = self.knobs.hints == Hints::NothingFound;
+        if self.knobs.whole_zone {
+            return Round::through_all(self.span);
+        }
         match self.knobs.pivot != Pivot::Start && old && !self.starts_at_ends() && !self.passes_free_scanner()
         {
             true => self.state.at.round(self.span),
@@ -188,7 +191,8 @@ impl<M> Job<'_, M> {
 
     /// Returns whether the migrate scanner ignores the free scanner's position.
     pub(super) fn passes_free_scanner(&self) -> bool {
-        self.knobs.migrate_ignores_free_scanner && self.plan.uses(self.knobs.direct_free)
+        self.knobs.whole_zone
+            || (self.knobs.migrate_ignores_free_scanner && self.plan.uses(self.knobs.direct_free))
     }
 
     /// Returns whether the scanners have met, or the migrate scanner is at the end of the zone.

@@ -1,7 +1,8 @@
 //! The knobs of compaction. Each works alone.
 
 pub use super::choices::{
-    Deferral, FastSource, Finish, Hints, IsolatedLimit, Marks, Moves, Pivot, Scope, Skip, TargetOrder, Yields,
+    ContendedLock, Deferral, FastSource, Finish, Hints, IsolatedLimit, Marks, Moves, Pivot, Scope, Skip,
+    TargetOrder, Yields,
 };
 use pageyard_core::knob::Place::{BuildOption, Code, Ours, Sysctl};
 use pageyard_core::knob::Releases::{Between, Every, Never, Since, Until};
@@ -53,6 +54,14 @@ knobs! {
     migrate_ignores_free_scanner: bool {
         about: "whether the migrate scanner goes on past the free scanner",
         place: Ours("what the author of the patch behind compaction.direct_free meant to do"),
+    }
+    /// The free scanner looks at each pageblock once in a compaction, whatever its hint, and passes the one that is
+    /// being emptied over. A pageblock that it came to the end of gets a hint, which the migrate scanner obeys.
+    whole_zone: bool {
+        about: "whether both scanners go through the whole zone, and what was filled is not emptied (J. Kim, 2015)",
+        place: Code("compact_finished"),
+        releases: &[("false", Every), ("true", Never)],
+        note: "The reviewer's algorithm of document 002, which was not merged, after its description.",
     }
     deferral: Deferral {
         about: "how failures are remembered",
@@ -222,6 +231,13 @@ knobs! {
         note: "The change came between 6.1 and 6.12. It takes effect where the owner of frames counts them; a request \
             that may not enter a filesystem is held to a half there in every version.",
     }
+    contended_lock: ContendedLock {
+        about: "what an asynchronous compaction does where a lock that it needs is held",
+        place: Code("compact_trylock_irqsave, later compact_lock_irqsave"),
+        releases: &[("waits", Until(3, 5)), ("gives_way", Between((3, 6), (5, 0))), ("gives_way_later", Since(5, 1))],
+        note: "The zone's lock is tried once for each pageblock, the owner's lists before each cluster and at every 32nd \
+            frame. What is searched for in the free lists waits in every release.",
+    }
     yields: Yields {
         about: "where asynchronous compaction gives way to another task that wants its CPU",
         place: Code("compact_should_abort, try_to_compact_pages"),
@@ -281,25 +297,5 @@ impl Knobs {
         let mut knobs = Knobs::defaults();
         follow(knobs.fields(), release);
         knobs
-    }
-
-    /// The engine's own: it chooses what to empty, and where to move it, by what it knows of its pageblocks.
-    #[must_use]
-    pub const fn engine() -> Knobs {
-        Knobs {
-            last_migrated_drain: true,
-            skip_on_failure: Scope::DirectAsync,
-            direct_free: Scope::All,
-            deferral: Deferral::ByMode,
-            async_movable_only: true,
-            leases: true,
-            capture: true,
-            stop_at_floor: true,
-            extfrag_threshold: 0,
-            proactiveness: 0,
-            isolated_limit: IsolatedLimit::Half,
-            async_resets: true,
-            ..Knobs::defaults()
-        }
     }
 }

@@ -8,7 +8,7 @@ use super::view::Cluster;
 use super::view::{CompactionView, Role};
 use pageyard_core::compaction::FrameState;
 use pageyard_core::compaction::Migrate;
-use pageyard_core::compaction::Step;
+use pageyard_core::compaction::{CLUSTER, Step};
 use pageyard_core::units::{BlockId, PageblockId, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
@@ -62,7 +62,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             };
             self.source = Some(Source::new(block, lease));
         }
-        if !self.may_isolate() {
+        if let Some(contention) = self.keeps_from_isolating() {
+            self.give_way(contention);
             return Search::Stop;
         }
         self.migrate_pfn = match found && self.is_spoiled_by_its_hint(low) {
@@ -100,7 +101,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             self.note_visit();
         }
         self.note_budget();
-        if self.contended || cluster.is_empty() { Search::Settle } else { Search::Move }
+        if self.stops() || cluster.is_empty() { Search::Settle } else { Search::Move }
     }
 
     /// Isolates up to a cluster of frames, or all there are, between `low` and `end`, in one pageblock; returns where
@@ -111,7 +112,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     fn isolate_block(&mut self, start: Pfn, end: Pfn, cluster: &mut Cluster<'_, O>) -> Pfn {
         let eager = self.job.skips_on_failure();
         let tracks_isolated = self.job.knobs.last_migrated_drain;
-        let (order, most) = (self.job.block_order(), self.cluster_size());
+        let order = self.job.block_order();
         let mut next_skip = block_end_pfn(start, order);
         let (mut low, mut any) = (start, false);
         while low < end {
@@ -133,6 +134,12 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                     continue;
                 }
                 FrameState::Allocated(of) if self.job.moves(of) => {
+                    // The lock of the lists is taken for the first frame, and again after it was let go.
+                    let takes_lock = cluster.is_empty() || low.0.is_multiple_of(CLUSTER as u64);
+                    let zone = self.job.plan.zone;
+                    if takes_lock && self.stops_at_lock(self.owner.lists_are_locked(zone)) {
+                        break;
+                    }
                     match cluster.isolate(BlockId { pfn: low, order: of }) {
                         Ok(()) => {
                             let listed = self.owner.is_reclaimable(low);
@@ -146,7 +153,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                             // Of a block that is on no list for reclaim Linux looks at each frame that follows, in
                             // vain.
                             low.0 += if listed { of.frames().0 } else { 1 };
-                            if cluster.has(most) {
+                            if cluster.has(self.cluster_size()) {
                                 break;
                             }
                             continue;

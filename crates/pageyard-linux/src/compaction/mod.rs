@@ -61,8 +61,8 @@ pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use held_frees::HeldFrees;
 pub use knobs::{
-    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Pivot, Scope, Skip, TargetOrder,
-    Yields,
+    ContendedLock, Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Pivot, Scope,
+    Skip, TargetOrder, Yields,
 };
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use state::{AheadTurns, ZoneState};

@@ -13,8 +13,8 @@ use super::suitability::{is_reached, suitability};
 use super::targets::{Search as FreeSearch, Targets};
 use super::view::{CompactionView, Lease, Role};
 use pageyard_core::compaction::Step;
+use pageyard_core::compaction::{Contention, Outcome, Work};
 use pageyard_core::compaction::{Migrate, Mode};
-use pageyard_core::compaction::{Outcome, Work};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{BlockId, Order, PageblockId, Pfn};
 
@@ -26,12 +26,14 @@ pub(super) struct Pass<'a, M: CompactionView, O: Migrate> {
     pub(super) work: Work,
     /// The way of both scanners.
     pub(super) round: Round,
-    /// Whether the CPU or the zone is wanted elsewhere, or the budget is used up.
-    pub(super) contended: bool,
+    /// What makes it give way, if anything does.
+    pub(super) contention: Option<Contention>,
     /// Where the migrate scanner goes on.
     pub(super) migrate_pfn: Pfn,
     /// Where the free scanner continues inside its current pageblock.
     pub(super) free_pfn: Pfn,
+    /// Where it began, if it goes through the whole zone and has not come back there.
+    pub(super) free_from: Option<PageblockId>,
     /// The lowest frame whose block has not been left since frames of it were freed by moving.
     pub(super) last_migrated: Option<Pfn>,
     /// Where the last cluster was isolated, as far as that is remembered for finishing a pageblock.
@@ -146,9 +148,10 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
             job: job.clone(),
             work: Work::default(),
             round,
-            contended: interrupted,
+            contention: interrupted.then_some(Contention::Interrupted),
             migrate_pfn,
             free_pfn,
+            free_from: job.knobs.whole_zone.then(|| free_pfn.pageblock()),
             last_migrated: None,
             last_visit: None,
             finishing: false,
@@ -180,7 +183,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
     }
 
     fn finished(&self) -> Option<Outcome> {
-        if self.contended {
+        if self.contention.is_some() {
             return Some(Outcome::Contended);
         }
         if self.have_met() {
@@ -230,6 +233,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
             _ => !self.have_met(),
         };
         if starved && apart {
+            self.give_way(Contention::Targets);
             return Failed::Stop;
         } else if self.finish() == Finish::Failed {
             if self.finishes_after_failure() {
@@ -307,7 +311,9 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
 
     /// Checks whether the budget of an asynchronous compaction is used up.
     pub(super) fn note_budget(&mut self) {
-        self.contended |= self.job.is_over_budget(&self.work);
+        if self.job.is_over_budget(&self.work) {
+            self.give_way(Contention::Budget);
+        }
     }
 }
 

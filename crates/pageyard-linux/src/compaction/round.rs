@@ -16,19 +16,27 @@ pub(super) struct Round {
     span: ZoneSpan,
     /// A pageblock's first frame, or the zone's.
     pivot: Pfn,
+    /// Whether each scanner goes through the whole zone, past the other.
+    whole: bool,
 }
 
 impl Round {
     /// From the zone's ends towards its middle.
     pub(super) fn from_ends(span: ZoneSpan) -> Round {
-        Round { span, pivot: span.start }
+        Round { span, pivot: span.start, whole: false }
     }
 
     /// From the pageblock of a frame on; from the zone's ends where the zone does not have that frame.
     pub(super) fn from_pivot(span: ZoneSpan, pivot: Pfn) -> Round {
         let inside = pivot >= span.start && pivot < span.end();
         let pivot = if inside { pivot.align_down(PAGEBLOCK_ORDER).max(span.start) } else { span.start };
-        Round { span, pivot }
+        Round { span, pivot, whole: false }
+    }
+
+    /// From the zone's ends, each through the whole zone: the free scanner goes on from the zone's last pageblock when
+    /// it has come to the first.
+    pub(super) fn through_all(span: ZoneSpan) -> Round {
+        Round { whole: true, ..Round::from_ends(span) }
     }
 
     /// Returns the zone.
@@ -59,7 +67,7 @@ impl Round {
     /// Returns where the free scanner goes on when it is done with the pageblock of a frame.
     pub(super) fn before(&self, free: Pfn) -> Pfn {
         let first = free.align_down(PAGEBLOCK_ORDER);
-        match self.goes_round() && first <= self.span.start {
+        match (self.goes_round() || self.whole) && first <= self.span.start {
             true => self.last(),
             false => Pfn(first.0.saturating_sub(PAGEBLOCK_ORDER.frames().0)),
         }

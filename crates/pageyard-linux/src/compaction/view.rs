@@ -262,6 +262,12 @@ pub trait CompactionView: Leases + Sized {
         false
     }
 
+    /// Returns whether another CPU holds the zone's lock. The default says no.
+    fn is_locked(&self, zone: ZoneId) -> bool {
+        let _ = zone;
+        false
+    }
+
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
     /// than `mark` and one frame stay free; `offer` takes each one and returns whether it wants another. A frame
     /// belongs to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back.

@@ -1,9 +1,9 @@
 //! The scanners on hand-made maps of a few pageblocks: one test for each sentence of document 002's patches.
 
-use crate::scripted_zone::{Event, ScriptedZone, background, direct, plainest};
+use crate::scripted_zone::{Event, Frame, ScriptedZone, background, direct, plainest};
 use pageyard_core::compaction::{MigrateError, Mode, Outcome};
 use pageyard_core::{Cx, Migratetype, PageblockId, Pfn};
-use pageyard_linux::compaction::{Compactor, Deferral, Knobs, Progress, Scope, Skip};
+use pageyard_linux::compaction::{Compactor, ContendedLock, Deferral, Knobs, Progress, Scope, Skip};
 
 /// Patch 1 and no more.
 fn plain() -> Knobs {
@@ -414,6 +414,56 @@ fn patch_4_only_tries_the_lock_of_the_zone() {
     assert_eq!(c.run(), Outcome::Contended);
     assert_eq!((c.work().direct_alloc, c.work().moved), (0, 0));
     assert_eq!(zone.census(), (256, 16 + 256, 1008));
+}
+
+#[test]
+fn a_held_lock_ends_an_asynchronous_compaction_at_once_or_behind_its_cluster() {
+    let waits = Knobs { contended_lock: ContendedLock::Waits, ..plainest() };
+    let later = Knobs { contended_lock: ContendedLock::GivesWayLater, ..plainest() };
+    // Frames isolated, frames moved, and whether it counts as ended by a lock. With one lock or the other held.
+    for (knobs, mode, by_zone, by_lists) in [
+        (plainest(), Mode::Async, (32, 0, 1), (0, 0, 1)),
+        (later, Mode::Async, (32, 32, 1), (256, 256, 1)),
+        (waits, Mode::Async, (256, 256, 0), (256, 256, 0)),
+        (plainest(), Mode::SyncLight, (256, 256, 0), (256, 256, 0)),
+    ] {
+        for (lists, expected) in [(false, by_zone), (true, by_lists)] {
+            let zone = ScriptedZone::new(3, knobs).used(0..256).pinned(512..1024).used(odd(1024..1536));
+            let held = if lists { &zone.lists_in_use } else { &zone.in_use };
+            *held.lock().unwrap() = true;
+            let mut c = compactor(&zone, direct(9, mode));
+            let outcome = c.run();
+            let work = c.work();
+            let ends = outcome == Outcome::Contended;
+            let isolated = zone.log.lock().unwrap().iter().filter(|e| matches!(e, Event::Isolate(_))).count();
+            assert_eq!((isolated, work.moved, work.locked), expected, "{knobs:?}, {mode:?}, {lists}");
+            assert_eq!(ends, work.locked > 0, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn scanners_that_go_through_the_whole_zone_pass_each_other_and_leave_what_was_filled() {
+    // The only block that can be emptied lies at the zone's end, and the only free frames in front of it.
+    let zone = |knobs| {
+        let zone = ScriptedZone::new(4, knobs).pinned(odd(0..512)).pinned(512..1536);
+        zone.used(1536..1552).pinned(1552..2048)
+    };
+    let halves = zone(plain());
+    let mut c = compactor(&halves, direct(4, Mode::SyncLight));
+    assert_eq!((c.run(), c.work().moved), (Outcome::Complete, 0));
+    let whole = zone(Knobs { whole_zone: true, ..plain() });
+    let mut c = compactor(&whole, direct(4, Mode::SyncLight));
+    // The check that the migrate scanner is at its end comes before the one for a free block.
+    assert_eq!((c.run(), c.work().moved), (Outcome::Complete, 16));
+    let frames = whole.frames.lock().unwrap();
+    assert!(frames[1536..1552].iter().all(|f| *f == Frame::Free));
+    drop(frames);
+    // Where there is no free frame, the free scanner looks at each pageblock once, and compaction ends.
+    let full = ScriptedZone::new(4, Knobs { whole_zone: true, ..plain() }).used(0..2048);
+    let mut c = compactor(&full, direct(4, Mode::SyncLight));
+    c.run();
+    assert!(c.work().free_scanned <= 3 * 512, "{:?}", c.work());
 }
 
 #[test]

@@ -89,6 +89,8 @@ pub struct ScriptedZone {
     pub direct: Mutex<Vec<u64>>,
     /// Whether another compactor uses the zone.
     pub in_use: Mutex<bool>,
+    /// Whether another CPU holds the lock of the owner's lists.
+    pub lists_in_use: Mutex<bool>,
     /// Frames that the owner is asked to refuse to move, and how often.
     pub stubborn: Mutex<BTreeMap<u64, MigrateError>>,
     /// When it is to panic: at the move of this frame.
@@ -112,6 +114,7 @@ impl ScriptedZone {
             lists: Mutex::default(),
             direct: Mutex::default(),
             in_use: Mutex::new(false),
+            lists_in_use: Mutex::new(false),
             stubborn: Mutex::default(),
             panics_at: Mutex::default(),
         }
@@ -413,6 +416,10 @@ impl CompactionView for ScriptedZone {
         spare
     }
 
+    fn is_locked(&self, _: ZoneId) -> bool {
+        *self.in_use.lock().unwrap()
+    }
+
     fn take_direct(
         &self,
         _: &Cx,
@@ -486,6 +493,10 @@ unsafe impl Migrate for ScriptedZone {
         self.note(Event::Move(*from, to.0));
         self.set([to.0], Frame::Used);
         Ok(())
+    }
+
+    fn lists_are_locked(&self, _: ZoneId) -> bool {
+        *self.lists_in_use.lock().unwrap()
     }
 
     fn putback(&self, from: u64) {

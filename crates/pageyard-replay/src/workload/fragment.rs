@@ -62,12 +62,22 @@ pub const CLUSTERED_PINS: State = State {
     cache: 0.0,
 };
 
+/// Nearly all of it in single frames and pairs.
+const SMALL: [f64; 10] = [0.0, 0.4, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.0];
+
 /// A tenth free, nearly all of it in single frames and pairs; a fifth of the pageblocks spoiled.
 pub const WORN: State = State {
     name: "a tenth free in small blocks, a fifth of the pageblocks spoiled",
-    free: Free::Blocks(0.1, [0.0, 0.4, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.0]),
+    free: Free::Blocks(0.1, SMALL),
     unmovable: Unmovable::Pageblocks(0.2, 8),
     cache: 0.95,
+};
+
+/// The same with 27 % free, so that patch 2 of document 002 serves as few requests as there.
+pub const FRAGMENTED: State = State {
+    name: "27 % free in small blocks, a fifth of the pageblocks spoiled",
+    free: Free::Blocks(0.27, SMALL),
+    ..WORN
 };
 
 /// The state asked for, and the state reached.

@@ -1,11 +1,12 @@
 //! Moving the owners' frames: which can be moved, and the move itself, which here is a change of the table.
 #![allow(unsafe_code, reason = "the owner of movable frames promises to have moved them")]
 
+use super::ends;
 use super::object::{Role, flag};
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
-use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard::{BlockId, Order, Pfn, PressureAllocator};
+use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Step};
+use pageyard::{BlockId, Order, Pfn, PressureAllocator, ZoneId};
 
 /// A frame that compaction has taken out of use, or a block of several.
 #[derive(Debug)]
@@ -55,6 +56,19 @@ unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
         }
         table.moved(from.0, to);
         Ok(())
+    }
+
+    fn must_yield(&self) -> bool {
+        self.is_cpu_wanted()
+    }
+
+    /// The table's lock stands for that of the lists.
+    fn lists_are_locked(&self, _: ZoneId) -> bool {
+        self.is_table_locked()
+    }
+
+    fn step(&self, step: Step) {
+        ends::note(step);
     }
 
     fn putback(&self, from: IsolatedFrame) {

@@ -6,6 +6,7 @@
 //! * [`stress`] asks for large unmovable blocks meanwhile, in three phases: `stress-highalloc`.
 
 mod beside;
+mod ends;
 pub mod fragment;
 mod fragmentation;
 mod frame_table;
@@ -18,6 +19,7 @@ mod owners;
 pub mod stress;
 
 pub use beside::Lag;
+pub use ends::{End, Ends};
 pub use frame_table::Doubles;
 pub(crate) use load::role;
 pub use load::{Load, LoadTrace, Shape};

@@ -1,5 +1,6 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
+use super::ends;
 use super::frame_table::{Doubles, FrameTable};
 use super::lru::CLUSTER;
 use super::object::{Role, flag};
@@ -11,8 +12,8 @@ use pageyard::{
     AllocError, Cx, Failure, Frames, FreeError, Order, Pfn, PressureAllocator, Reclaim, Request, ZoneId,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 /// Shares of movable frames that are in a state in which they cannot be moved, or are not given up.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,6 +51,8 @@ pub struct Owners<'e, E: ?Sized> {
     gives_up: bool,
     /// Frees that the engine refused, where they are counted.
     refused: Option<AtomicU64>,
+    /// After how much time another task wants a caller's CPU; never if none.
+    cpu_wanted_after: Option<Duration>,
 }
 
 impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
@@ -64,6 +67,7 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
             reclaim_ns: AtomicU64::new(0),
             gives_up: true,
             refused: None,
+            cpu_wanted_after: None,
         }
     }
 
@@ -71,6 +75,27 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
     #[must_use]
     pub fn keeping_all(self) -> Self {
         Owners { gives_up: false, ..self }
+    }
+
+    /// Makes owners whose callers share their CPUs: another task wants a CPU so long after its caller last gave it up.
+    #[must_use]
+    pub fn sharing_cpus(self, after: Option<Duration>) -> Self {
+        Owners { cpu_wanted_after: after, ..self }
+    }
+
+    /// Returns whether another task wants the caller's CPU.
+    pub(super) fn is_cpu_wanted(&self) -> bool {
+        self.cpu_wanted_after.is_some_and(ends::is_wanted)
+    }
+
+    /// Returns whether another thread uses the table, as it does when it changes the lists for reclaim.
+    pub(super) fn is_table_locked(&self) -> bool {
+        matches!(self.table.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// The caller gives its CPU up, if another task wants it.
+    fn give_cpu_up(&self) {
+        self.cpu_wanted_after.into_iter().for_each(ends::give_up);
     }
 
     /// Makes owners that look for frames handed out twice, and count frees that the engine refuses instead of
@@ -109,6 +134,7 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
     /// # Errors
     /// As [`PressureAllocator::alloc_with`].
     pub fn alloc(&self, cx: &Cx, request: &Request, role: Role) -> Result<u32, Failure> {
+        self.give_cpu_up();
         let pfn = self.engine.alloc_with(cx, request, self)?;
         Ok(self.frames().enter(pfn, request.order, role, 0))
     }
@@ -317,6 +343,7 @@ impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
         if !self.gives_up {
             return Reclaimed::default();
         }
+        self.give_cpu_up();
         let start = Instant::now();
         let mut table = self.frames();
         table.balance(shortage.zones);

@@ -15,6 +15,7 @@ pub use super::fragmentation::{Fragmentation, HUGE, fragmentation};
 pub use phase::{Phase, Tenth};
 pub use settings::{Settings, Turns};
 
+use super::ends::Ends;
 use super::fragment::bring;
 use super::load::{Done, Load, LoadTrace};
 use super::object::Role;
@@ -51,6 +52,8 @@ pub struct Report {
     pub elapsed_s: f64,
     /// Nanoseconds that a request spent in compaction and around it, without reclaim: requests that compacted.
     pub stalls_ns: Histogram<u64>,
+    /// The requests by how their asynchronous compaction ended.
+    pub ends: Ends,
     /// The load's totals meanwhile.
     pub load: Done,
     /// Frames held, by role, before phase 1.
@@ -80,7 +83,7 @@ pub fn run<E: PressureAllocator + ReplayEngine>(
     phases: Phases,
     seed: u64,
 ) -> Result<Report, ReplayError> {
-    let owners = Owners::new(engine, settings.shares, seed);
+    let owners = Owners::new(engine, settings.shares, seed).sharing_cpus(settings.cpu_wanted_after);
     if let Some(state) = &settings.start {
         bring(&owners, state, seed)?;
     }
@@ -121,6 +124,7 @@ pub fn run<E: PressureAllocator + ReplayEngine>(
         system_s: system_s.min(cpu_s),
         elapsed_s,
         stalls_ns: test.stalls_ns,
+        ends: test.ends,
         load: load.done.since(&before),
         held_before,
         pinned_before,

@@ -3,6 +3,7 @@
 use super::settings::{Settings, Turns};
 use crate::engine::{ReplayEngine, blocks, zones};
 use crate::workload::beside::{Clock, Lag};
+use crate::workload::ends::{Ends, take_end};
 use crate::workload::fragmentation::{Fragmentation, fragmentation};
 use crate::workload::load::Load;
 use crate::workload::object::Role;
@@ -68,6 +69,8 @@ pub(super) struct Test<'a, 'e, E: ?Sized> {
     pub apart_ns: u64,
     /// The time that each compacting request spent outside reclaim.
     pub stalls_ns: Histogram<u64>,
+    /// The requests by how their asynchronous compaction ended.
+    pub ends: Ends,
 }
 
 impl<'a, 'e, E: PressureAllocator + ReplayEngine> Test<'a, 'e, E> {
@@ -75,7 +78,15 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Test<'a, 'e, E> {
         let histogram =
             Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid constants");
         let phase_ns = (settings.rounds * round_ns as f64) as u64;
-        Test { owners, settings, phase_ns, engine_ns: 0, apart_ns: 0, stalls_ns: histogram }
+        Test {
+            owners,
+            settings,
+            phase_ns,
+            engine_ns: 0,
+            apart_ns: 0,
+            stalls_ns: histogram,
+            ends: Ends::default(),
+        }
     }
 
     /// Runs one phase.
@@ -141,11 +152,14 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Test<'a, 'e, E> {
         let engine = self.owners.engine();
         let stalls = engine.stats()[Counter::CompactStall];
         self.owners.take_reclaim_ns();
+        // Of an earlier call, of the load perhaps.
+        let _earlier = take_end();
         let start = Instant::now();
         let got =
             self.owners.alloc(cx, &Request::new(self.settings.order, Migratetype::Unmovable), Role::Test);
         let ns = start.elapsed().as_nanos() as u64;
         self.engine_ns += ns;
+        self.ends.count(take_end(), got.is_ok());
         if engine.stats()[Counter::CompactStall] > stalls {
             self.stalls_ns.saturating_record(ns.saturating_sub(self.owners.take_reclaim_ns()).max(1));
         }

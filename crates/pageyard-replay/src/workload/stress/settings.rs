@@ -4,6 +4,7 @@ use crate::workload::fragment::State;
 use crate::workload::load::Shape;
 use crate::workload::owners::Shares;
 use pageyard::{Frames, NodeId, Order, PAGE_SIZE, Pfn, Region, ZoneKind};
+use std::time::Duration;
 
 /// The parameters of the test.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,6 +31,9 @@ pub struct Settings {
     pub start: Option<State>,
     /// Who makes the requests.
     pub turns: Turns,
+    /// After how much time another task wants the CPU of a request or of the load; never if none. Counts depend on it
+    /// by the clock.
+    pub cpu_wanted_after: Option<Duration>,
 }
 
 /// How the requests of a phase go together with the load.
@@ -59,6 +63,7 @@ impl Settings {
             shares: Shares::STUDY,
             start: None,
             turns: Turns::One,
+            cpu_wanted_after: None,
         }
     }
 
