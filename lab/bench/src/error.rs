@@ -48,6 +48,16 @@ pub enum BenchError {
         /// The fault.
         why: String,
     },
+    /// A kept run cannot be read.
+    #[error(
+        "{path} cannot be read as a kept run: {why}; keep one with `pageyard-lab experiment NAME --json | gzip`"
+    )]
+    Kept {
+        /// The file.
+        path: String,
+        /// The fault.
+        why: String,
+    },
     /// A report cannot be written.
     #[error("the report {path} cannot be written: {why}")]
     Report {

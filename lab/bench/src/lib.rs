@@ -30,6 +30,7 @@ pub mod mixed;
 pub mod peers;
 pub mod pools;
 pub mod primitives;
+mod published;
 pub mod refused;
 pub mod router;
 pub mod scale;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod claims;
 mod experiment;
 mod judge;
 mod report;
@@ -43,6 +44,8 @@ enum Verb {
     Bench(bench::Bench),
     /// Reproduce a published result on this machine
     Experiment(experiment::Experiment),
+    /// Judge kept runs of experiments again, and list every claim of the documents
+    Claims(claims::Claims),
     /// Simulate a forwarding host with real frames: where it drops, what its rings hold, which rings it needs
     Router(router::Router),
     /// Predict from a recording what a setting does, then try it on this host or in a guest
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
     let done = match verb {
         Verb::Bench(bench) => bench.run(json),
         Verb::Experiment(experiment) => experiment.run(json),
+        Verb::Claims(claims) => claims.run(json),
         Verb::Router(router) => router.run(json),
         Verb::WhatIf(what_if) => what_if.run(json),
         Verb::Schema(schema) => schema.run(json),

@@ -15,7 +15,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 13] = [
+const SCHEMAS: [Schema; 14] = [
     schema!("bench-sweep", "pageyard-lab bench sweep --json"),
     schema!("bench-bulk", "pageyard-lab bench bulk --json"),
     schema!("bench-primitives", "pageyard-lab bench primitives --json"),
@@ -29,6 +29,7 @@ const SCHEMAS: [Schema; 13] = [
     schema!("bench-router", "pageyard-lab router --json"),
     schema!("experiment", "pageyard-lab experiment NAME --json"),
     schema!("experiments", "pageyard-lab experiment --json"),
+    schema!("claims", "pageyard-lab claims RUN --json"),
 ];
 
 /// Prints the JSON Schema of a document, or lists the documents.

@@ -60,6 +60,35 @@ impl ClaimOutcome {
         }
     }
 
+    /// Judges a figure that has to be no less than what is asked, where another run of the same code may differ by
+    /// `noise`, in its unit: closer to what is asked than that, it says nothing.
+    #[must_use]
+    pub fn at_least(figure: f64, asked: f64, noise: f64) -> ClaimOutcome {
+        match (figure - asked).abs() < noise.abs() {
+            true => ClaimOutcome::NotCarried(format!(
+                "two runs may differ by {:.2}, which is more than it is off what is asked",
+                noise.abs()
+            )),
+            false => ClaimOutcome::of(figure >= asked),
+        }
+    }
+
+    /// Judges a figure that has to be no more than what is asked, likewise.
+    #[must_use]
+    pub fn at_most(figure: f64, asked: f64, noise: f64) -> ClaimOutcome {
+        ClaimOutcome::at_least(-figure, -asked, noise)
+    }
+
+    /// Judges a sign by the share of the seeds that have it, in percent: all of them must agree.
+    #[must_use]
+    pub fn of_seeds(share: f64) -> ClaimOutcome {
+        match share {
+            100.0.. => ClaimOutcome::Reproduced,
+            0.0 => ClaimOutcome::Missed,
+            _ => ClaimOutcome::NotCarried("the seeds differ in sign".into()),
+        }
+    }
+
     /// Judges by a condition.
     #[must_use]
     pub fn of(holds: bool) -> ClaimOutcome {
@@ -96,6 +125,8 @@ pub struct Claim {
     pub by: By,
     /// The claim, as a sentence without a full stop.
     pub what: String,
+    /// Where it stands: in the document, and which part of it.
+    pub at: &'static str,
     /// The value to reach; empty if the sentence names it.
     pub asked: String,
     /// The published value; empty if there is none.
@@ -116,6 +147,7 @@ impl Claim {
         Claim {
             by,
             what: what.into(),
+            at: "",
             asked: String::new(),
             published: String::new(),
             measured: String::new(),
@@ -136,6 +168,13 @@ impl Claim {
     #[must_use]
     pub fn target(what: impl Into<String>) -> Claim {
         Claim::new(By::Target, what)
+    }
+
+    /// Says where it stands.
+    #[must_use]
+    pub fn at(mut self, at: &'static str) -> Claim {
+        self.at = at;
+        self
     }
 
     /// Says what has to be reached.
@@ -287,3 +326,68 @@ pub fn worst_pair<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
 
 /// The prefix of metrics of pairs of the same variant.
 pub const PAIR: &str = "A/A ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::samples::Samples;
+    use fastrand::Rng;
+
+    /// Samples of a variant that takes so long, each off by 3 % in the mean of squares, in turns that are themselves
+    /// off by 10 %.
+    fn samples(rng: &mut Rng, turns: &[f64], ns: f64) -> Samples {
+        // The sum of twelve uniform numbers is close to a normal one of variance 1.
+        let mut normal = || (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        Samples::new(turns.iter().map(|turn| ns * turn * (1.0 + 0.03 * normal())).collect())
+    }
+
+    /// The gain of a variant that takes `effect` percent less, and the pair of the first variant with itself.
+    fn measured(rng: &mut Rng, effect: f64) -> (f64, f64) {
+        let turns: Vec<f64> = (0..15).map(|_| 1.0 + 0.1 * rng.f64()).collect();
+        let (a, b) = (samples(rng, &turns, 50.0), samples(rng, &turns, 50.0 * (1.0 - effect / 100.0)));
+        let again = samples(rng, &turns, 50.0);
+        (a.paired_gain(&b), a.paired_gain(&again))
+    }
+
+    #[test]
+    fn planted_effects_of_one_and_a_half_intervals_are_found_and_none_is_where_none_was_planted() {
+        let mut rng = Rng::with_seed(34);
+        let mut pairs: Vec<f64> = (0..1000).map(|_| measured(&mut rng, 0.0).1.abs()).collect();
+        pairs.sort_unstable_by(f64::total_cmp);
+        let interval = pairs[950];
+        let mut found = |effect: f64| {
+            let judged = (0..100).map(|_| {
+                let (gain, pair) = measured(&mut rng, effect);
+                ClaimOutcome::of_effect(gain > 0.0, gain, pair)
+            });
+            judged.filter(|o| *o == ClaimOutcome::Reproduced).count()
+        };
+        assert!(found(1.5 * interval) >= 90, "{}", found(1.5 * interval));
+        assert!(found(0.0) <= 35, "a pair and an effect of nothing are as likely either way: {}", found(0.0));
+        assert_eq!(found(-1.5 * interval), 0);
+        // The same beside a target: what is 1.5 intervals above it reaches it, and what is as far below does not.
+        let mut reached = |off: f64| {
+            let judged = (0..100).map(|_| {
+                let (gain, _) = measured(&mut rng, 20.0 + off);
+                ClaimOutcome::at_least(gain, 20.0, interval).name()
+            });
+            let all: Vec<&str> = judged.collect();
+            ["reproduced", "missed"].map(|name| all.iter().filter(|o| **o == name).count())
+        };
+        let (above, below) = (reached(2.0 * interval), reached(-2.0 * interval));
+        assert!(above[0] >= 90 && above[1] == 0, "{above:?}");
+        assert!(below[1] >= 90 && below[0] == 0, "{below:?}");
+    }
+
+    #[test]
+    fn a_figure_close_to_what_is_asked_says_nothing() {
+        let outcome = |figure| ClaimOutcome::at_least(figure, 2.5, 0.125).name();
+        assert_eq!(
+            [2.2, 2.45, 2.56, 2.7].map(outcome),
+            ["missed", "not_carried", "not_carried", "reproduced"]
+        );
+        let outcome = |figure| ClaimOutcome::at_most(figure, 1.0, 0.05).name();
+        assert_eq!([0.9, 1.02, 1.1].map(outcome), ["reproduced", "not_carried", "missed"]);
+        assert_eq!(ClaimOutcome::at_least(3.0, 3.0, 0.0), ClaimOutcome::Reproduced, "counts have no noise");
+    }
+}

@@ -50,6 +50,9 @@ pub struct ClaimDocument<'a> {
     pub claim: &'a str,
     /// Who makes it: `document`, or `target`, which is this project's.
     pub by: &'static str,
+    /// Where it stands in the document; left out for this project's targets.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub at: &'a str,
     /// The value to reach; left out where the claim names it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub asked: &'a str,
@@ -162,7 +165,7 @@ impl<'a> RowDocument<'a> {
 }
 
 impl<'a> ClaimDocument<'a> {
-    fn of(claim: &'a Claim) -> ClaimDocument<'a> {
+    pub(super) fn of(claim: &'a Claim) -> ClaimDocument<'a> {
         let ground =
             |Ground { metric, setting, columns }: &'a Ground| GroundDocument { metric, setting, columns };
         ClaimDocument {
@@ -171,6 +174,7 @@ impl<'a> ClaimDocument<'a> {
                 By::Document => "document",
                 By::Target => "target",
             },
+            at: claim.at,
             asked: &claim.asked,
             published: &claim.published,
             measured: &claim.measured,

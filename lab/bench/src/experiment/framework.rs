@@ -3,12 +3,12 @@
 use super::claim::Claim;
 use super::made::Made;
 use super::plot::Plot;
-use super::published::Published;
 use super::row::Rows;
 use super::settings::Settings;
 use super::what_if_options::Options as WhatIfOptions;
 use crate::error::BenchError;
 use crate::harness::sampler::{SAMPLES, Sampler};
+use crate::published::Published;
 
 /// One experiment.
 pub trait Experiment: Sync {

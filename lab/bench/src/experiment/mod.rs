@@ -1,8 +1,9 @@
 //! Experiments: a document's own table, beside what this machine measures.
 //!
 //! * `framework`: what an experiment is, what it is told, and what it reports;
-//! * `row`: what is measured; `published`: what the documents print;
+//! * `row`: what is measured;
 //! * `claim`, `figure`: what a document or a target says, beside what was measured; `made`: how a report was made;
+//! * `kept`: runs that were kept, judged again;
 //! * `lines`, `report`, `document`, `page`, `plot`: output as text, JSON and a page;
 //! * `machines`: what is simulated; `recordings`: where recordings are; `settings`: knobs that a user sets; `unsafely`:
 //!   `unsafe` code;
@@ -18,13 +19,13 @@ mod document;
 pub mod figure;
 mod framework;
 mod irq_safe;
+pub mod kept;
 mod lines;
 mod machines;
 mod made;
 mod page;
 mod page_frag;
 pub mod plot;
-mod published;
 mod recordings;
 mod report;
 mod router_picture;
@@ -36,13 +37,13 @@ mod what_if_options;
 pub mod zonelist;
 
 pub use crate::harness::samples::{Samples, gain};
+pub use crate::published::{Line, Published};
 pub use claim::{Claim, ClaimOutcome};
 pub use document::{ClaimDocument, ExperimentDocument, ExperimentListed, ExperimentsDocument, RowDocument};
 pub(crate) use framework::DISTURBED;
 pub use framework::{Experiment, ExperimentReport, Run};
 pub use made::Made;
 pub use plot::{Plot, Series};
-pub use published::{Line, Published};
 pub use row::{Row, Rows};
 pub use settings::Settings;
 pub use what_if_options::Options as WhatIfOptions;

@@ -1,62 +1,16 @@
 //! The thirteen operations of document 000, as user space has them.
-#![allow(unsafe_code, reason = "a signal mask is set by the C library")]
 
 use super::primitive::{Primitive, TIMES, pair};
+use pageyard_linux::config::PcpProtection;
+use pageyard_linux::irq::Interrupts;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A thread's state as a kernel keeps it for a CPU: plain memory that no other thread writes.
-#[derive(Default)]
-struct Cpu {
-    preempt: AtomicU32,
-    pending: AtomicU32,
-    irqs_off: AtomicBool,
-    lock: AtomicU32,
-}
-
-impl Cpu {
-    // ORDER: Relaxed, throughout: one thread uses it, and a handler on that thread would see its writes in order.
-
-    #[inline(always)]
-    fn add(&self, n: u32) {
-        self.preempt.store(self.preempt.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn sub_and_test(&self, n: u32) {
-        self.add(n.wrapping_neg());
-        if self.pending.load(Ordering::Relaxed) != 0 {
-            deferred();
-        }
-    }
-
-    #[inline(always)]
-    fn irqs(&self, off: bool) {
-        self.irqs_off.store(off, Ordering::Relaxed);
-        if !off && self.pending.load(Ordering::Relaxed) != 0 {
-            deferred();
-        }
-    }
-
-    #[inline(always)]
-    fn save(&self) -> bool {
-        let before = self.irqs_off.load(Ordering::Relaxed);
-        self.irqs_off.store(true, Ordering::Relaxed);
-        before
-    }
-
-    #[inline(always)]
-    fn lock_unlock(&self) {
-        // ORDER: Acquire and Release pair with each other, as those of a lock.
-        while self.lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {}
-        self.lock.store(0, Ordering::Release);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn deferred() {
-    black_box(());
+/// A lock that no other thread takes.
+fn lock_unlock(lock: &AtomicU32) {
+    // ORDER: Acquire and Release pair with each other, as those of a lock.
+    while lock.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {}
+    lock.store(0, Ordering::Release);
 }
 
 #[inline(never)]
@@ -64,93 +18,60 @@ fn called() {
     black_box(());
 }
 
-const FLAG: &str = "a flag of the thread's own, tested when it is cleared";
+const FLAG: &str = "a stand-in: the reference's flag, which makes handlers wait";
+const COUNT: &str = "the reference's count for it";
 
-/// The thirteen rows of document 000, in its order, then variants with a real signal mask.
-pub(super) fn document_000() -> Vec<Primitive> {
-    fn with(name: &'static str, how: &'static str, once: impl Fn(&Cpu) + 'static) -> Primitive {
-        let cpu = Box::new(Cpu::default());
-        Primitive::new(name, how, move || once(black_box(&cpu)))
+/// The row of what the patch removes, and of what it adds.
+pub(crate) const SAVE: &str = "local_irq_save_restore";
+pub(crate) const PREEMPT: &str = "preempt_disable_enable";
+/// The first, closer to a kernel, and as user space really can.
+pub(crate) const SAVE_REGISTER: &str = "local_irq_save_restore/flags_register";
+pub(crate) const SAVE_MASK: &str = "local_irq_save_restore/signal_mask";
+
+/// The thirteen rows of document 000, in its order, then variants of masking interrupts. A program cannot mask them, so
+/// the rows with `irq` in their names are stand-ins, as [`pageyard_linux::irq`] has them.
+pub(crate) fn document_000() -> Vec<Primitive> {
+    fn with(name: &'static str, how: &'static str, once: impl Fn(&AtomicU32) + 'static) -> Primitive {
+        let lock = Box::new(AtomicU32::new(0));
+        Primitive::new(name, how, move || once(black_box(&lock)))
     }
+    let preempt = || Interrupts::SoftFlag.protect(PcpProtection::PreemptOnly);
     let mut all = vec![
         Primitive::new("for_loop", "an empty loop", || {}),
-        with("spin_lock_unlock", "a locked compare-and-swap and a store", |c| c.lock_unlock()),
-        with("spin_lock_unlock_irqsave", FLAG, |c| {
-            let before = c.save();
-            c.lock_unlock();
-            c.irqs(before);
+        with("spin_lock_unlock", "a locked compare-and-swap and a store", lock_unlock),
+        with("spin_lock_unlock_irqsave", FLAG, |lock| {
+            let _off = Interrupts::SoftFlag.off();
+            lock_unlock(lock);
         }),
-        with("irqsave_before_lock", "the same, flag and count of preemption apart", |c| {
-            let before = c.save();
-            c.add(1);
-            c.lock_unlock();
-            c.sub_and_test(1);
-            c.irqs(before);
+        with("irqsave_before_lock", "the same, and the count of preemption", move |lock| {
+            let _off = Interrupts::SoftFlag.off();
+            let _preempt = preempt();
+            lock_unlock(lock);
         }),
-        with("spin_lock_unlock_irq", FLAG, |c| {
-            c.irqs(true);
-            c.lock_unlock();
-            c.irqs(false);
+        with("spin_lock_unlock_irq", FLAG, |lock| {
+            let _off = Interrupts::SoftFlag.off();
+            lock_unlock(lock);
         }),
-        with("simple_irq_disable_before_lock", "the same, flag and count of preemption apart", |c| {
-            c.irqs(true);
-            c.add(1);
-            c.lock_unlock();
-            c.sub_and_test(1);
-            c.irqs(false);
+        with("simple_irq_disable_before_lock", "the same, and the count of preemption", move |lock| {
+            let _off = Interrupts::SoftFlag.off();
+            let _preempt = preempt();
+            lock_unlock(lock);
         }),
-        with("local_BH_disable_enable", "a count, and a test for deferred work", |c| {
-            c.add(0x200);
-            c.sub_and_test(0x200);
+        Primitive::new("local_BH_disable_enable", COUNT, || {
+            drop(Interrupts::SoftFlag.protect(PcpProtection::SoftIrqAllowed));
         }),
-        with("local_IRQ_disable_enable", FLAG, |c| {
-            c.irqs(true);
-            c.irqs(false);
-        }),
-        with("local_irq_save_restore", FLAG, |c| {
-            let before = c.save();
-            c.irqs(before);
-        }),
-        with("preempt_disable_enable", "a count, and a test for deferred work", |c| {
-            c.add(1);
-            c.sub_and_test(1);
-        }),
+        Primitive::new("local_IRQ_disable_enable", FLAG, || drop(Interrupts::SoftFlag.off())),
+        Primitive::new(SAVE, FLAG, || drop(Interrupts::SoftFlag.off())),
+        Primitive::new(PREEMPT, COUNT, move || drop(preempt())),
         Primitive::new("funcion_call_cost", "a call that is not inlined", called),
     ];
     let pointer: fn() = called;
     all.push(Primitive::new("func_ptr_call_cost", "a call through a pointer", move || black_box(pointer)()));
     all.extend(pair("page_alloc_put", "order 0 in the reference, linux-4.10", "linux-4.10"));
     all.extend(pair("page_alloc_put/linux-6.18", "the same, linux-6.18", "linux-6.18"));
-    all.extend(masks());
+    let register = "the same, and the processor's flags register is read and written back";
+    all.push(Primitive::new(SAVE_REGISTER, register, || drop(Interrupts::FlagsRegister.off())));
+    let mask = "the signal mask, set and put back by two system calls";
+    all.push(Primitive::new(SAVE_MASK, mask, || drop(Interrupts::SignalMask.off())).slow(TIMES / 64));
     all
-}
-
-/// Masking interrupts as user space really can: by its signal mask, two system calls.
-fn masks() -> Vec<Primitive> {
-    // SAFETY, of the calls below: the sets are initialised by `sigfillset` or written by the call that reads them.
-    fn block() -> libc::sigset_t {
-        let mut before = std::mem::MaybeUninit::uninit();
-        // SAFETY: as above.
-        unsafe {
-            let mut all = std::mem::MaybeUninit::uninit();
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-            before.assume_init()
-        }
-    }
-    fn restore(before: libc::sigset_t) {
-        // SAFETY: as above.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    }
-    let how = "the signal mask, set and put back by two system calls";
-    let cpu = Cpu::default();
-    vec![
-        Primitive::new("local_irq_save_restore/signal_mask", how, || restore(block())).slow(TIMES / 64),
-        Primitive::new("spin_lock_unlock_irqsave/signal_mask", how, move || {
-            let before = block();
-            cpu.lock_unlock();
-            restore(before);
-        })
-        .slow(TIMES / 64),
-    ]
 }

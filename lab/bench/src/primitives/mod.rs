@@ -9,7 +9,6 @@ mod kernel;
 mod primitive;
 
 use super::{Noise, Skipped};
-use crate::experiment::Published;
 use crate::harness::clock::now_ns;
 use crate::harness::costs::laps;
 use crate::harness::machine::{InterferenceWatch, Machine};
@@ -17,6 +16,8 @@ use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
+use crate::published::Published;
+pub(crate) use kernel::{PREEMPT, SAVE, SAVE_MASK, SAVE_REGISTER, document_000};
 use pageyard_trace::Document;
 use primitive::Primitive;
 use serde::Serialize;

@@ -7,8 +7,8 @@ use pageyard_replay::engine::{AnyEngine, Visit};
 use std::hint::black_box;
 
 /// An operation: `run` does it this many times.
-pub(super) struct Primitive {
-    pub(super) name: &'static str,
+pub(crate) struct Primitive {
+    pub(crate) name: &'static str,
     pub(super) how: &'static str,
     times: u64,
     run: Box<dyn Fn(u64)>,
@@ -33,7 +33,8 @@ impl Primitive {
         Primitive { times, ..self }
     }
 
-    pub(super) fn sample(&self) -> f64 {
+    /// Takes a sample: nanoseconds of one.
+    pub(crate) fn sample(&self) -> f64 {
         let start = now_ns();
         (self.run)(self.times);
         (now_ns() - start) as f64 / self.times as f64

@@ -8,6 +8,7 @@ use pageyard_bench::bulk::Bulk;
 use pageyard_bench::clear::Cleared;
 use pageyard_bench::cross::Cross;
 use pageyard_bench::document::RouterDocument;
+use pageyard_bench::experiment::kept::ClaimsDocument;
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_bench::fault::Faulted;
 use pageyard_bench::mixed::Mixed;
@@ -35,6 +36,7 @@ fn generated() -> Vec<Value> {
         schema::<RouterDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),
+        schema::<ClaimsDocument>(),
     ]
 }
 

@@ -20,13 +20,13 @@ const SMALLER: &str = "a quick run's extents end at 64 MiB";
 
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
     vec![
-        batch(rows),
-        whole(rows),
-        huge(rows),
-        begins(rows),
-        arithmetic(rows),
-        bound(rows),
-        stretch(rows),
+        batch(rows).at(RESULTS),
+        whole(rows).at(RESULTS),
+        huge(rows).at(RESULTS),
+        begins(rows).at(ANALYSIS),
+        arithmetic(rows).at(ANALYSIS),
+        bound(rows).at(ANALYSIS),
+        stretch(rows).at(TEXT),
         best(rows),
         memset(rows),
         scattered(rows),
@@ -35,11 +35,35 @@ pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
         recycled(rows, "anonymous-thp", HUGE, "2 MiB"),
         recycled(rows, "hugetlb-1g", GIB, "1 GiB"),
         survives(rows),
-        elided(rows, Cache::Own, Mode::Batch, "Batches of 32 MiB leave"),
-        elided(rows, Cache::Own, Mode::Extent, "One call leaves"),
-        elided(rows, Cache::Last, Mode::Batch, "Batches of 32 MiB leave"),
-        elided(rows, Cache::Last, Mode::Extent, "One call leaves"),
+        elided(rows, Cache::Own, Mode::Batch, "Batches of 32 MiB leave").at(TEXT),
+        elided(rows, Cache::Own, Mode::Extent, "One call leaves").at(ANALYSIS),
+        elided(rows, Cache::Last, Mode::Batch, "Batches of 32 MiB leave").at(TEXT),
+        elided(rows, Cache::Last, Mode::Extent, "One call leaves").at(ANALYSIS),
+        counters().at(ANALYSIS),
+        others(rows).at("001, other platforms"),
     ]
+}
+
+const RESULTS: &str = "001, table of bandwidth";
+const ANALYSIS: &str = "001, analysis";
+const TEXT: &str = "001, the commit's text";
+
+/// The document counts lines that are allocated.
+fn counters() -> Claim {
+    Claim::document("In batches a third of the cache lines are allocated, with one call hardly any")
+        .published(Some("6.9, 2.3 and 0.06 billion loads of lines".into()))
+        .unmeasured("this machine has no counters")
+}
+
+fn others(_rows: &Rows) -> Claim {
+    Claim::document("On Intel's Ice Lake and ARM's Neoverse N1 2 MiB and 1 GiB gain about 35 %")
+        .published(Some("8 to 11 and 32 to 44 GB/s".into()))
+        .unmeasured("needs machines not at hand")
+}
+
+/// Another full run may differ by as much, in percent, in a figure that is compared with a target.
+fn noise(rows: &Rows, metric: &str) -> f64 {
+    pair(rows, metric).abs().max(DISTURBED)
 }
 
 fn by(primitive: Primitive, mode: Mode) -> String {
@@ -108,7 +132,11 @@ fn whole(rows: &Rows) -> Claim {
     let gain = |mode| rows.get(&units::gain_of(GIB, 1), &documents(mode));
     let (Some(whole), Some(batch)) = (gain(Mode::Extent), gain(Mode::Batch)) else { return claim };
     let measured = format!("{}, where batches gain {batch:+.1} %", claim.measured);
-    let outcome = if whole > batch { claim.outcome.clone() } else { ClaimOutcome::Missed };
+    let outcome =
+        match ClaimOutcome::of_effect(whole > batch, whole - batch, pair(rows, &units::cold(GIB, 1))) {
+            ClaimOutcome::Reproduced => claim.outcome.clone(),
+            other => other,
+        };
     claim.measured(outcome, measured)
 }
 
@@ -123,7 +151,10 @@ fn huge(rows: &Rows) -> Claim {
         .on(rows, &[units::gain_of(HUGE, 1), units::gain_of(HUGE, 2)], &[&whole])
         .on(rows, &[metric], &[&documents(Mode::Page), &whole]);
     let Some(gain) = rows.get(&units::gain_of(HUGE, 1), &whole) else { return claim };
-    claim.measured(ClaimOutcome::of(gain.abs() <= LITTLE), format!("{gain:+.1} %"))
+    claim.measured(
+        ClaimOutcome::at_most(gain.abs(), LITTLE, pair(rows, &units::cold(HUGE, 1))),
+        format!("{gain:+.1} %"),
+    )
 }
 
 /// Sizes from which one call pays, and on: each gains more than a pair of the same code may differ by.
@@ -186,9 +217,9 @@ fn arithmetic(rows: &Rows) -> Claim {
         .collect();
     let (Some(batch), Some(whole)) = (batch, whole) else { return claim };
     let rest = rest.iter().map(|gain| format!("{gain:+.1}")).collect::<Vec<_>>().join(", ");
-    claim.published(Some(format!("by its own tables {batch:+.1} %, {whole:+.1} % and {rest} %"))).unmeasured(
-        "the clock of this machine cannot be set; what waits for memory is shown by rates instead",
-    )
+    claim
+        .published(Some(format!("by its own tables {batch:+.1} %, {whole:+.1} % and {rest} %")))
+        .unmeasured("this clock cannot be set")
 }
 
 /// Returns the rate over cold memory as a percentage of the rate over hot memory.
@@ -217,7 +248,7 @@ fn bound(rows: &Rows) -> Claim {
         _ => String::new(),
     };
     claim.measured(
-        ClaimOutcome::of(whole > page),
+        ClaimOutcome::at_least(whole - page, 0.0, noise(rows, &cold)),
         format!("{page:.0} % is left a page at a time, {whole:.0} % with one call{two}"),
     )
 }
@@ -232,7 +263,7 @@ fn stretch(rows: &Rows) -> Claim {
         .quick_is_elsewhere(SMALLER);
     let Some(longest) = rows.get(&most, &columns[0]) else { return claim };
     let p99 = rows.get(&p99, &columns[0]).unwrap_or(longest);
-    claim.measured(ClaimOutcome::of(longest <= 10.0), format!("{longest:.2} ms, p99 {p99:.2} ms"))
+    claim.measured(ClaimOutcome::at_most(longest, 10.0, 0.5), format!("{longest:.2} ms, p99 {p99:.2} ms"))
 }
 
 /// The best single primitive, in any mode.
@@ -257,7 +288,7 @@ fn best(rows: &Rows) -> Claim {
             &[("pageyard", &metric, &mine), (&name, &metric, &name)],
         ))
         .measured(
-            ClaimOutcome::of(our >= 0.95 * best),
+            ClaimOutcome::at_least(100.0 * our / best, 95.0, noise(rows, &metric)),
             format!("{:.1} % of {name}, {our:.1} against {best:.1} GB/s", 100.0 * our / best),
         )
 }
@@ -269,7 +300,7 @@ fn times(rows: &Rows, what: &str, metric: &str, mine: &str, least: f64) -> Claim
         Claim::target(what).asked(format!("at least {least} times")).on(rows, &[metric], &[mine, &theirs]);
     let (Some(our), Some(memset)) = (rows.get(metric, mine), rows.get(metric, &theirs)) else { return claim };
     claim.measured(
-        ClaimOutcome::of(our >= least * memset),
+        ClaimOutcome::at_least(our / memset, least, least * noise(rows, metric) / 100.0),
         format!("{:.2} times, {our:.1} against {memset:.1} GB/s", our / memset),
     )
 }
@@ -300,7 +331,11 @@ fn asked(rows: &Rows) -> Claim {
         return claim;
     };
     let below = 100.0 * (whole - batch) / whole;
-    claim.measured(ClaimOutcome::of(ms <= 1.0 && below <= 5.0), format!("{ms:.2} ms, {below:.1} % below"))
+    let outcome = match ClaimOutcome::at_most(ms, 1.0, DISTURBED / 100.0) {
+        ClaimOutcome::Reproduced => ClaimOutcome::at_most(below, 5.0, pair(rows, &units::cold(GIB, 1))),
+        other => other,
+    };
+    claim.measured(outcome, format!("{ms:.2} ms, {below:.1} % below"))
 }
 
 fn recycled(rows: &Rows, backing: &str, page: usize, size: &str) -> Claim {
@@ -326,7 +361,7 @@ fn recycled(rows: &Rows, backing: &str, page: usize, size: &str) -> Claim {
         return claim.unmeasured(format!("the host has no pages of {size} to give"));
     };
     claim.measured(
-        ClaimOutcome::of(ours >= 1.5 * theirs),
+        ClaimOutcome::at_least(ours / theirs, 1.5, 1.5 * DISTURBED / 100.0),
         format!("{:.2} times, {ours:.1} against {theirs:.1} GB/s", ours / theirs),
     )
 }
@@ -356,10 +391,12 @@ fn survives(rows: &Rows) -> Claim {
         (Some(ours), Some(theirs)) => format!("; in the last-level cache {ours:.0} and {theirs:.0} %"),
         _ => String::new(),
     };
-    claim.measured(
-        ClaimOutcome::of(ours >= 50.0 && ours > theirs),
-        format!("{ours:.0} % is left, {theirs:.0} % by rep stosb{last}"),
-    )
+    let apart = rows.get(&survival::pair(Cache::Own), &documents(Mode::Page)).unwrap_or(0.0);
+    let outcome = match ClaimOutcome::at_least(ours, 50.0, apart) {
+        ClaimOutcome::Reproduced => ClaimOutcome::of_effect(ours > theirs, ours - theirs, apart),
+        other => other,
+    };
+    claim.measured(outcome, format!("{ours:.0} % is left, {theirs:.0} % by rep stosb{last}"))
 }
 
 /// The document's own effect: from a large extent on the processor does not allocate lines for what it clears, so those
@@ -417,15 +454,20 @@ mod tests {
 
     #[test]
     fn claims_follow_their_rows() {
-        let good = rows(160.0, 1.0);
+        let good = rows(200.0, 1.0);
         assert_eq!(outcomes(&good)[..3], ["reproduced", "reproduced", "reproduced"]);
         assert_eq!(outcomes(&rows(-160.0, 1.0))[..2], ["missed", "missed"]);
         assert_eq!(outcomes(&rows(8.0, 20.0))[..2], ["not_carried", "not_carried"]);
+        assert_eq!(
+            claims(&rows(160.0, 1.0))[8].outcome.name(),
+            "not_carried",
+            "2.6 may be 2.5 in another run"
+        );
         assert!(outcomes(&Rows::default()).iter().all(|outcome| *outcome == "unmeasured"));
         let memset = &claims(&good)[8];
         assert_eq!(
             (memset.outcome.name(), memset.measured.as_str()),
-            ("reproduced", "2.60 times, 65.0 against 25.0 GB/s")
+            ("reproduced", "3.00 times, 75.0 against 25.0 GB/s")
         );
     }
 

@@ -89,6 +89,11 @@ fn sign(published: f64, change: f64, low: f64, high: f64) -> Sign {
     }
 }
 
+/// Returns how a row changes, and the ends of its interval.
+pub fn interval(rows: &Rows, metric: &str) -> Option<[f64; 3]> {
+    Some([rows.get(metric, CHANGE)?, rows.get(metric, LOW)?, rows.get(metric, HIGH)?])
+}
+
 /// Claims, for each step, that every row changes as in the document.
 pub fn claims(rows: &Rows) -> impl Iterator<Item = Claim> {
     STEPS.map(|(step, _)| claim(rows, step)).into_iter()

@@ -19,6 +19,8 @@ pub(super) struct Extent {
     /// The same on a smaller machine, for the tables with many variants.
     pub(super) small: Settings,
     pub(super) seeds: &'static [u64],
+    /// Seeds of the state that was chosen by the first one.
+    pub(super) other_seeds: &'static [u64],
     /// The same with half of the jobs, for the questions: with all of them every patch succeeds alike, so success could
     /// answer none.
     pub(super) asked: Settings,
@@ -38,6 +40,7 @@ impl Extent {
                 table_seeds: &SEEDS,
                 small: sized(2, 4),
                 seeds: &SEEDS[..3],
+                other_seeds: &SEEDS[1..4],
                 asked: sized(2, 2),
                 phases: 20,
                 background: 16 << 30,
@@ -48,6 +51,7 @@ impl Extent {
                 table_seeds: &SEEDS[..2],
                 small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 seeds: &SEEDS[..1],
+                other_seeds: &SEEDS[1..2],
                 asked: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 phases: 0,
                 background: 1 << 30,

@@ -25,6 +25,11 @@ fn candidates() -> Vec<Candidate> {
     ]
 }
 
+/// Returns the metric of fragmentation after a phase.
+pub fn index(phase: usize) -> String {
+    format!("unusable_index of order 9, phase {phase}")
+}
+
 /// Measures `phases` phases.
 pub fn measure(
     trace: &LoadTrace,
@@ -61,7 +66,7 @@ pub fn measure(
             let column = candidate.column.as_str();
             rows.add(format!("Success {phase}"), column, mean(&|r| r.phases[n].success()), "%");
             let unusable = mean(&|r| r.phases[n].after.unusable_index[HUGE]);
-            rows.add(format!("unusable_index of order 9, phase {phase}"), column, unusable, "");
+            rows.add(index(phase), column, unusable, "");
             let spoiled = mean(&|r| r.phases[n].after.spoiled * 100.0);
             rows.add(format!("Pageblocks spoiled, phase {phase}"), column, spoiled, "%");
         }

@@ -2,15 +2,20 @@
 //!
 //! * `candidate`: the columns, and many runs at once; `table`: the document's own table; `changes`: how each of its
 //!   rows changes from patch to patch; `tenths`: success against fragmentation;
-//! * `questions`: what the thread left open; `longterm`: fragmentation over many phases;
+//! * `questions`: what the thread left open; `longterm`: fragmentation over many phases; `fragmented`: a state in which
+//!   as little succeeds as in the document; `contention`: what makes asynchronous compaction give way;
 //! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what depends on the workload;
-//! * `verdict`, `targets`: what was reproduced of the document, and what the engine was to reach.
+//! * `verdict`, `objections`: what was reproduced of the document and of the thread below it; `targets`: what the
+//!   engine was to reach.
 
 mod background;
 mod candidate;
 mod changes;
+mod contention;
 mod extent;
+mod fragmented;
 mod longterm;
+mod objections;
 mod questions;
 mod sensitivity;
 mod table;
@@ -73,7 +78,10 @@ impl Experiment for DirectCompaction {
     }
 
     fn varies(&self, knob: &str) -> bool {
-        Candidate::patched(knob) || questions::asks_for(knob) || background::asks_for(knob)
+        Candidate::patched(knob)
+            || questions::asks_for(knob)
+            || background::asks_for(knob)
+            || contention::asks_for(knob)
     }
 
     fn samples(&self) -> Option<usize> {
@@ -90,8 +98,12 @@ impl Experiment for DirectCompaction {
         let load = LoadTrace::read(&trace, &extent.settings.shape)?;
         say(&extent, &load, run);
 
+        let whole = Shape { large_blocks: true, ..extent.asked.shape };
+        let large = LoadTrace::read(&trace, &whole)?;
         let mut rows = main_table(&load, &extent, run)?;
         rows.append(questions::measure(&load, &extent.asked, extent.seeds, run)?);
+        rows.append(fragmented::measure(&load, &extent.small, extent.other_seeds, run)?);
+        rows.append(contention::measure(&load, &large, &extent.asked, extent.seeds, run)?);
         if extent.phases > 0 {
             rows.append(longterm::measure(&load, &extent.small, extent.phases, extent.seeds, run)?);
         } else {
@@ -99,8 +111,6 @@ impl Experiment for DirectCompaction {
         }
         rows.append(background::measure(extent.background, SEEDS[0], run)?);
         if extent.sensitivity {
-            let whole = Shape { large_blocks: true, ..extent.small.shape };
-            let large = LoadTrace::read(&trace, &whole)?;
             let other = find("pressure")
                 .map(|p| LoadTrace::read(&Trace::open(&p)?, &extent.small.shape))
                 .transpose()?;
@@ -271,6 +281,8 @@ mod tests {
             tenths::SECTION,
             LATENCY,
             longterm::SECTION,
+            fragmented::SECTION,
+            contention::SECTION,
             background::SECTION,
             background::OWNERSHIP,
             sensitivity::SECTION,

@@ -12,7 +12,7 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 type Question = (&'static str, &'static [(usize, &'static [Knob])]);
 
 /// The questions. The patch itself stands first in each table.
-pub const QUESTIONS: [Question; 13] = [
+pub const QUESTIONS: [Question; 14] = [
     ("Why direct free pages cut migrate scanning too", &[(2, &[]), (3, &[]), (4, &[])]),
     ("Leftovers released after a failed migration", &[(4, &[]), (4, &[("release_leftovers", "true")])]),
     (
@@ -75,6 +75,10 @@ pub const QUESTIONS: [Question; 13] = [
         ],
     ),
     (
+        "The reviewer's algorithm: both scanners through the whole zone",
+        &[(2, &[]), (2, &[("whole_zone", "true")]), (3, &[]), (3, &[("whole_zone", "true")])],
+    ),
+    (
         "Asynchronous compaction that leaves the scanners where they met",
         &[
             (2, &[]),
@@ -120,6 +124,49 @@ pub fn asks_for(knob: &str) -> bool {
     QUESTIONS.iter().flat_map(|(_, variants)| *variants).any(|(_, knobs)| sets(knobs, knob))
 }
 
+/// A figure of a run that variants are compared by.
+type Compared = fn(&Report) -> f64;
+
+/// The figures that each variant is compared by with the patch itself, seed by seed.
+const COMPARED: [(&str, Compared); 5] = [
+    ("Success 1", |r| r.phases[0].success()),
+    ("Success 2", |r| r.phases[1].success()),
+    (MIGRATE, |r| count(r, Counter::CompactMigrateScanned)),
+    (FREE, |r| count(r, Counter::CompactFreeScanned)),
+    (INDEX, |r| r.phases[1].after.unusable_index[HUGE]),
+];
+
+/// How fragmented memory is after two phases.
+pub const INDEX: &str = "unusable_index of order 9 after phase 2";
+
+/// Returns the metric that says in how many of the seeds a figure is above that of the patch itself.
+pub fn above(figure: &str) -> String {
+    format!("{figure}: above the patch itself")
+}
+
+/// Returns the metric that says how much a figure differs from that of the patch itself, in the mean of the seeds:
+/// frames scanned in percent, others in their own unit.
+pub fn by(figure: &str) -> String {
+    format!("{figure}: more than the patch itself")
+}
+
+/// Compares a variant with the patch itself.
+fn compare(rows: &mut Rows, column: &str, reports: &[&Report], itself: &[&Report]) {
+    for (figure, read) in COMPARED {
+        let seeds = reports.iter().zip(itself).map(|(a, b)| (read(a), read(b)));
+        let share = seeds.clone().filter(|(a, b)| a > b).count() as f64
+            + seeds.clone().filter(|(a, b)| a == b).count() as f64 / 2.0;
+        rows.add(above(figure), column, 100.0 * share / reports.len() as f64, "% of the seeds");
+        let (is, was) = (mean(reports, read), mean(itself, read));
+        let (more, unit) = match figure {
+            MIGRATE | FREE => (100.0 * (is / was - 1.0), "%"),
+            INDEX => (is - was, ""),
+            _ => (is - was, "points"),
+        };
+        rows.add(by(figure), column, more, unit);
+    }
+}
+
 /// Adds each variant's figures to the table.
 fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
     for phase in 0..3 {
@@ -155,7 +202,7 @@ fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
         "",
     );
     let last = |r: &Report| r.phases.get(1).map_or(f64::NAN, |p| p.after.unusable_index[HUGE]);
-    rows.add("unusable_index of order 9 after phase 2", column, mean(reports, last), "");
+    rows.add(INDEX, column, mean(reports, last), "");
 }
 
 /// Answers the questions.
@@ -184,17 +231,18 @@ pub fn measure(
     let reports = run_all("open questions", &jobs, run)?;
     let mut rows = Rows::default();
     rows.setting(super::extent::setting(settings, trace, seeds));
+    let of = |column: &str| -> Vec<&Report> {
+        jobs.iter().zip(&reports).filter(|(j, _)| j.candidate.column == column).map(|(_, r)| r).collect()
+    };
     for (section, variants) in QUESTIONS {
         rows.section(section);
         for (patch, knobs) in variants {
-            let column = Candidate::patch(*patch).variant(knobs).column;
-            let of: Vec<&Report> = jobs
-                .iter()
-                .zip(&reports)
-                .filter(|(j, _)| j.candidate.column == column)
-                .map(|(_, r)| r)
-                .collect();
-            add(&mut rows, &column, &of);
+            let itself = Candidate::patch(*patch);
+            let column = itself.variant(knobs).column;
+            add(&mut rows, &column, &of(&column));
+            if !knobs.is_empty() {
+                compare(&mut rows, &column, &of(&column), &of(&itself.column));
+            }
         }
     }
     Ok(rows)

@@ -7,6 +7,10 @@ use pageyard_replay::workload::stress::Report;
 /// The section of the document's table.
 pub const SECTION: &str = "stress-highalloc";
 
+/// The columns of the patches, and of the engine.
+pub const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
+pub const ENGINE: &str = "pageyard";
+
 /// A row of the table that comes from counters: the document's label, and how to read it.
 type Read = fn(&Report) -> f64;
 
@@ -28,7 +32,7 @@ pub const ROWS: [(&str, &str, Read); 19] = [
     (MIGRATE, "", |r| count(r, Counter::CompactMigrateScanned)),
     (FREE, "", |r| count(r, Counter::CompactFreeScanned)),
     (DIRECT, "", |r| count(r, Counter::CompactFreeDirectAlloc)),
-    ("Compaction free dir. all. miss", "", |r| count(r, Counter::CompactFreeDirectMiss)),
+    (MISS, "", |r| count(r, Counter::CompactFreeDirectMiss)),
     ("Compaction cost", "", |r| work(r).cost() as f64),
     (SUM, "", |r| count(r, Counter::CompactFreeScanned) + count(r, Counter::CompactFreeDirectAlloc)),
 ];
@@ -36,6 +40,7 @@ pub const ROWS: [(&str, &str, Read); 19] = [
 /// Labels that the verdict asks for.
 pub const MIGRATE: &str = "Compaction migrate scanned";
 pub const FREE: &str = "Compaction free scanned";
+pub const MISS: &str = "Compaction free dir. all. miss";
 pub const DIRECT: &str = "Compaction free direct alloc";
 /// A row that the document does not have.
 pub const SUM: &str = "Free scanned and direct, the sum";

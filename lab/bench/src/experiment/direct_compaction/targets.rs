@@ -1,8 +1,8 @@
 //! The engine's targets in `direct-compaction`, judged by the rows.
 
 use super::super::Rows;
-use super::table::EXAMINED;
-use super::verdict::{ENGINE, P};
+use super::background::{CONFLICTS, WITHOUT_LEASES};
+use super::table::{ENGINE, EXAMINED, P};
 use super::{background, longterm};
 use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
@@ -117,8 +117,7 @@ fn latency(rows: &Rows) -> Claim {
 }
 
 fn leases(rows: &Rows) -> Claim {
-    const CONFLICTS: &str = "pageblocks in use for opposite ends";
-    let (without, with) = ("reference:patch4 leases=false", "reference:patch4 leases=true");
+    let (without, with) = (WITHOUT_LEASES, "reference:patch4 leases=true");
     let claim = Claim::target("Leases keep two compactors out of one pageblock")
         .asked("no pageblock in use for opposite ends")
         .figure(Figure::shared("pageblocks in use for opposite ends, two compactors at once").group(

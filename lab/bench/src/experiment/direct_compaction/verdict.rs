@@ -1,15 +1,16 @@
 //! The claims of `direct-compaction`: the document's, judged by its own table. Those of the engine are in `targets`.
 
 use super::super::{Rows, gain};
-use super::table::{FREE, MIGRATE, SUM};
+use super::objections;
+use super::table::{ENGINE, FREE, MIGRATE, P, SUM};
 use super::targets;
 use super::{changes, sensitivity};
 use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
 
-pub(super) const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
 const PUBLISHED: [&str; 3] = ["published:patch2", "published:patch3", "published:patch4"];
-pub(super) const ENGINE: &str = "pageyard";
+
+const COVER: &str = "002, cover letter";
 
 /// Why a quick run says nothing of any claim here.
 const ANOTHER: &str = "a quick run is of another machine and load";
@@ -17,19 +18,21 @@ const ANOTHER: &str = "a quick run is of another machine and load";
 /// Judges every claim by the rows of a full run.
 pub fn claims(rows: &Rows) -> Vec<Claim> {
     let mut claims = vec![
-        fewer_migrate_scans(rows),
-        fewer_free_scans(rows),
-        success(rows),
+        fewer_migrate_scans(rows).at(COVER),
+        fewer_free_scans(rows).at(COVER),
+        success(rows).at(COVER),
         falls(
             rows,
             "Taking free frames directly (patch 4) also scans fewer frames for migration",
             MIGRATE,
             "fewer",
-        ),
-        falls(rows, "With it, direct reclaim has to free less", "Direct pages reclaimed", "less"),
+        )
+        .at(COVER),
+        falls(rows, "With it, direct reclaim has to free less", "Direct pages reclaimed", "less").at(COVER),
         sensitive(rows),
     ];
-    claims.extend(changes::claims(rows));
+    claims.extend(changes::claims(rows).map(|c| c.at("002, table")));
+    claims.extend(objections::claims(rows));
     claims.extend(targets::claims(rows));
     claims.into_iter().map(|c| c.quick_is_elsewhere(ANOTHER)).collect()
 }

@@ -9,7 +9,7 @@ use crate::experiment::unsafely::{grow_break, touch_pages};
 use crate::experiment::{Published, Rows, Run, Samples};
 use crate::harness::clock::now_ns;
 use crate::harness::sampler::{FEWEST, Sample};
-use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, Pfn, ZoneKind};
+use pageyard::{CpuId, Cx, Frames, Migratetype, NodeId, Order, PageAllocator, Pfn, Request, ZoneKind};
 use pageyard_arena::backing::Prefault;
 use pageyard_arena::clear::{Extent, Primitive};
 use pageyard_arena::rseq::Rseq;
@@ -106,6 +106,16 @@ fn faults(allocator: &LinuxAllocator, memory: &mut [MaybeUninit<u8>], turns: usi
     })
 }
 
+/// Takes a block as large as the break moves by, and gives it back, as the arena does: past the lists, which keep no
+/// blocks of that order.
+fn blocks(allocator: &LinuxAllocator, times: usize) -> bool {
+    const CX: Cx = Cx::on(CpuId(0));
+    let request = Request::new(BREAK_ORDER, Migratetype::Movable);
+    (0..times).all(|_| {
+        allocator.alloc(&CX, &request).is_ok_and(|pfn| allocator.free(&CX, pfn, BREAK_ORDER).is_ok())
+    })
+}
+
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let turns = if run.quick { 20 } else { 200 };
     let zone = pageyard::Region::managed(Pfn(0), Frames((MEMORY / PAGE) as u64), NodeId(0), ZoneKind::Normal);
@@ -125,22 +135,30 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
     });
     run.at("aim9", 1, 2);
     let times = 100 * turns;
-    let breaks = run.sampler().run(&mut ways[..2], |way| {
+    let breaks = run.sampler().run(&mut ways, |way| {
         rate(times, || match way {
+            Way::Kernel => grow_break(BREAK as isize, times),
             Way::Arena(arena) => arena.breaks(times),
-            _ => grow_break(BREAK as isize, times),
+            Way::Reference(_, allocator, _) => blocks(allocator, times),
         })
     });
     rows.section(SECTION);
     for (test, series) in [("page_test", pages), ("brk_test", breaks)] {
-        for (way, [samples]) in ways.iter().zip(series) {
-            row(way, test, &samples, run, rows);
+        for (way, [samples]) in ways.iter().zip(&series) {
+            row(way, test, samples, run, rows);
+        }
+        let of = |again: bool| {
+            let same = |way: &Way| matches!(way, Way::Reference(BEFORE, _, is) if *is == again);
+            ways.iter().position(same).map(|i| &series[i][0])
+        };
+        if let (Some(first), Some(second)) = (of(false), of(true)) {
+            rows.add(format!("A/A Hmean {test}"), BEFORE, first.paired_gain(second), "% apart");
         }
     }
     run.note(
         "aim9's column `kernel` is this machine's own kernel, which was not built with and without the patch: page_test maps, \
          touches and unmaps 1 MiB a turn, brk_test moves the break up and down by 128 KiB; the arena takes as many zeroed \
-         pages, which were used before, and blocks of 128 KiB; the reference takes, clears and notes as many frames",
+         pages, which were used before, and blocks of 128 KiB; the reference takes, clears and notes as many frames, and takes such blocks",
     );
     run.note(protection(&run.settings));
     Ok(())
@@ -165,7 +183,7 @@ fn row(way: &Way, test: &str, samples: &Samples, run: &mut Run<'_>, rows: &mut R
     if samples.len() < FEWEST {
         run.note(format!("{test} of {column} was not measured: memory was refused"));
     } else if matches!(way, Way::Reference(_, _, true)) {
-        rows.add(VARIES_AGAIN, BEFORE, varies, "%");
+        rows.add(format!("A/A CoeffVar {test}"), BEFORE, varies, "%");
     } else {
         rows.add(format!("Hmean {test}"), column, samples.harmonic_mean(), "1/s");
         rows.add(format!("Stddev {test}"), column, samples.deviation(), "1/s");

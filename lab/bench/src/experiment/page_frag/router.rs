@@ -8,6 +8,21 @@ use crate::router::claims::{judge, ring_limits};
 const SECTION: &str = "The router model: settings for which a claim holds";
 const LIMITS: &str = "The router model: highest rates";
 
+/// Returns the metric of the settings for which a claim holds.
+pub(super) fn share(claim: &str) -> String {
+    format!("claim: {claim}")
+}
+
+/// Returns the metric that says whether it holds for its own setting: 1 or 0.
+pub(super) fn own(claim: &str) -> String {
+    format!("own setting: {claim}")
+}
+
+/// Returns the metric of the settings that say nothing of it.
+pub(super) fn idle(claim: &str) -> String {
+    format!("say nothing: {claim}")
+}
+
 /// Judges the claims, and says in a note for each what decides it.
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let (judged, mut effort) = judge(run.quick, &mut |done, all| run.at("router", done, all))?;
@@ -15,14 +30,11 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
     for claim in &judged {
         let (_, judged) = claim.count();
         rows.setting(if judged == 1 { "1 setting".to_owned() } else { format!("{judged} settings") });
-        rows.add(
-            format!("claim: {}", claim.name),
-            MODEL,
-            claim.share_pct().unwrap_or(f64::NAN),
-            "% of settings",
-        );
+        rows.add(share(claim.name), MODEL, claim.share_pct().unwrap_or(f64::NAN), "% of settings");
         rows.setting("");
-        rows.add(format!("say nothing: {}", claim.name), MODEL, claim.idle() as f64, "settings");
+        let holds = claim.settings.first().and_then(|s| s.holds);
+        rows.add(own(claim.name), MODEL, holds.map_or(f64::NAN, |h| f64::from(u8::from(h))), "");
+        rows.add(idle(claim.name), MODEL, claim.idle() as f64, "settings");
     }
     rows.setting("");
     let (limits, searched) = match run.quick {

@@ -3,24 +3,64 @@
 use super::contention::{self, APART, GAIN};
 use super::forward::Shape;
 use super::profile::{FUNCTIONS, Function, SAMPLES, WAITING};
-use super::subjects::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE, TWO};
+use super::router;
+use super::subjects::{BUDDY, ENGINE, MODEL, ONE, PCP, PROFILE, SHARE, TWO};
 use super::work::Level;
+use crate::experiment::DISTURBED;
 use crate::experiment::Rows;
 use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
+use crate::harness::team::cpus;
+use crate::router::claims::CLAIMS;
 
-const TWO_CPUS: &str = "two CPUs are needed to say anything about contention, and this process may use one";
+/// Why there is no row of two CPUs.
+fn no_rows() -> &'static str {
+    if cpus().len() < 2 { "needs two CPUs" } else { "no sample was undisturbed" }
+}
 
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
-    let mut claims = vec![more(rows), waits(rows)];
+    let mut claims = vec![more(rows).at(PATCH), waits(rows).at(PROFILED)];
     let others = |(shape, level): &(Shape, Level)| (*shape, *level) != (Shape::Both, Level::Scaled);
     let loads = [Shape::Both, Shape::Split].into_iter().flat_map(|s| Level::ALL.map(|l| (s, l)));
-    claims.extend(loads.filter(others).map(|(shape, level)| gains(rows, shape, level)));
-    claims.extend(FUNCTIONS.iter().filter_map(|f| function(rows, f)));
-    claims.push(gone(rows));
+    claims.extend(loads.filter(others).map(|(shape, level)| gains(rows, shape, level).at(PATCH)));
+    claims.extend(FUNCTIONS.iter().filter_map(|f| function(rows, f)).map(|c| c.at(PROFILED)));
+    claims.push(gone(rows).at(PATCH));
+    claims.extend(thread(rows));
     claims.push(engine(rows));
     claims.extend([Shape::Both, Shape::Split].map(|shape| three_times(rows, shape)));
     claims
+}
+
+/// Two full runs of the same code differed by this factor in the time that both CPUs wait before the patch: 7.9 and
+/// 24 %.
+const RUNS: f64 = 3.0;
+
+const PATCH: &str = "003, A. Lu's patch";
+const PROFILED: &str = "003, P. Staszewski's profile";
+
+/// The thread's claims about its router, each by its own setting of the model.
+fn thread(rows: &Rows) -> impl Iterator<Item = Claim> + '_ {
+    CLAIMS.iter().map(|c| {
+        let (share, own) = (router::share(c.name), router::own(c.name));
+        let claim = Claim::document(c.name)
+            .at("003, the router's thread")
+            .asked(c.asked)
+            .on(rows, &[&share, &own], &[MODEL])
+            .quick_is_too_small("it judges the claim's own setting only");
+        let held = rows.get(&share, MODEL);
+        let measured = held.map_or("its subject never came up".to_owned(), |pct| {
+            let of = rows.row(&share, MODEL).map_or("", |r| r.setting.as_str());
+            format!("it holds in {pct:.0} % of {of}")
+        });
+        match rows.get(&own, MODEL) {
+            Some(holds) => claim.measured(ClaimOutcome::of(holds > 0.0), measured),
+            None if held.is_none() && rows.get(&router::idle(c.name), MODEL).is_none() => claim,
+            None => {
+                let why = "in its own setting its subject never comes up".to_owned();
+                claim.measured(ClaimOutcome::NotCarried(why), measured)
+            }
+        }
+    })
 }
 
 fn more(rows: &Rows) -> Claim {
@@ -38,12 +78,15 @@ fn more(rows: &Rows) -> Claim {
                     .group(rows, "here, one CPU, where nothing waits", &three(ONE)[..2])
                     .asked(1.07),
             );
-    let Some(gained) = rows.get(GAIN, PCP) else { return claim.unmeasured(TWO_CPUS) };
+    let Some(gained) = rows.get(GAIN, PCP) else { return claim.unmeasured(no_rows()) };
     let alone = rows
         .gain(ONE, BUDDY, PCP)
         .map_or(String::new(), |less| format!("; on one CPU, where nothing waits, {:+.1} %", -less));
     let pair = rows.get(APART, BUDDY).unwrap_or(0.0);
-    claim.measured(ClaimOutcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{alone}"))
+    claim.measured(
+        ClaimOutcome::at_least(gained, 7.0, pair.abs().max(DISTURBED)),
+        format!("{gained:+.1} %{alone}"),
+    )
 }
 
 fn waits(rows: &Rows) -> Claim {
@@ -61,9 +104,16 @@ fn waits(rows: &Rows) -> Claim {
             "its samples are an eighth as long, which moves a share that is compared with 10 %",
         );
     let (Some(before), Some(after)) = (rows.get(SHARE, BUDDY), rows.get(SHARE, PCP)) else {
-        return claim.unmeasured(TWO_CPUS);
+        return claim.unmeasured(no_rows());
     };
-    let outcome = ClaimOutcome::of(before >= 10.0 && after <= 1.0);
+    let outcome = match (after <= 1.0, before >= 10.0 / RUNS, before >= 10.0 * RUNS) {
+        (false, ..) => ClaimOutcome::at_most(after, 1.0, DISTURBED / 100.0),
+        (true, false, _) => ClaimOutcome::Missed,
+        (true, true, true) => ClaimOutcome::Reproduced,
+        (true, true, false) => {
+            ClaimOutcome::NotCarried(format!("where waits begin differs {RUNS:.0} times from run to run"))
+        }
+    };
     let half = match (before >= 10.0, after <= 1.0) {
         (false, true) => "; it ends low enough, but does not begin as high as it should",
         (true, false) => "; it begins high enough, but does not fall as far as it should",
@@ -89,12 +139,15 @@ fn gains(rows: &Rows, shape: Shape, level: Level) -> Claim {
                     .group(rows, "here, two CPUs", &three(&rate)[..2]),
             );
     let (Some(gained), Some(pair)) = (rows.get(&gain, PCP), rows.get(&pair, BUDDY)) else {
-        return claim.unmeasured(TWO_CPUS);
+        return claim.unmeasured(no_rows());
     };
     let waits = rows.get(&share, BUDDY).zip(rows.get(&share, PCP));
     let waits = waits
         .map_or(String::new(), |(before, after)| format!("; waits go from {before:.1} % to {after:.2} %"));
-    claim.measured(ClaimOutcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{waits}"))
+    claim.measured(
+        ClaimOutcome::at_least(gained, 7.0, pair.abs().max(DISTURBED)),
+        format!("{gained:+.1} %{waits}"),
+    )
 }
 
 /// The division of labour, within a sentence.
@@ -179,11 +232,12 @@ fn three_times(rows: &Rows, shape: Shape) -> Claim {
         .figure(Figure::shared("packets a second").group(rows, "two CPUs", &three(&rate)));
     let reference = [BUDDY, PCP].iter().filter_map(|column| rows.get(&rate, column)).reduce(f64::max);
     let (Some(best), Some(engine)) = (reference, rows.get(&rate, ENGINE)) else {
-        return claim.unmeasured(TWO_CPUS);
+        return claim.unmeasured(no_rows());
     };
     let times = engine / best;
     let beyond = (times / 3.0 - 1.0) * 100.0;
-    let outcome = ClaimOutcome::of_effect(times >= 3.0, beyond, rows.get(&pair, BUDDY).unwrap_or(0.0));
+    let outcome =
+        ClaimOutcome::at_least(beyond, 0.0, rows.get(&pair, BUDDY).unwrap_or(0.0).abs().max(DISTURBED));
     claim.measured(outcome, format!("{times:.2} times"))
 }
 
@@ -209,7 +263,7 @@ fn engine(rows: &Rows) -> Claim {
             let seen = format!("{two:.2} times as many on two CPUs, {one:.2} times on one");
             claim.measured(ClaimOutcome::of_effect(least >= 0.0, least, pair), seen)
         }
-        _ => claim.unmeasured(TWO_CPUS),
+        _ => claim.unmeasured(no_rows()),
     }
 }
 
@@ -258,8 +312,8 @@ mod tests {
 
     #[test]
     fn claims_are_reproduced_and_missed_by_their_rows() {
-        assert_eq!(names(&claims_of(47.0, [12.0, 0.1], 2.0)), ["reproduced"; 3]);
-        let missed = claims_of(3.0, [8.6, 0.005], 2.0);
+        assert_eq!(names(&claims_of(47.0, [32.0, 0.1], 2.0)), ["reproduced"; 3]);
+        let missed = claims_of(1.0, [2.6, 0.005], 2.0);
         assert_eq!(names(&missed), ["missed", "missed", "reproduced"]);
         assert!(missed[1].measured.contains("does not begin as high"), "{}", missed[1].measured);
         assert_eq!(missed[0].published, "7 % more, in a microbenchmark");
@@ -267,9 +321,9 @@ mod tests {
 
     #[test]
     fn a_gain_within_what_a_variant_differs_from_itself_is_no_verdict() {
-        let claims = claims_of(9.0, [12.0, 0.1], 16.8);
+        let claims = claims_of(9.0, [32.0, 0.1], 16.8);
         assert_eq!(names(&claims)[..2], ["not_carried", "reproduced"]);
-        assert!(claims[0].line().contains("16.8 %"), "{}", claims[0].line());
+        assert!(claims[0].line().contains("16.80"), "{}", claims[0].line());
     }
 
     #[test]
@@ -296,12 +350,12 @@ mod tests {
             gains(&rows, Shape::Split, Level::Router)
         };
         assert_eq!(
-            names(&[judged(12.0, 2.0), judged(-4.0, 2.0), judged(3.0, 2.0)]),
+            names(&[judged(12.0, 2.0), judged(-4.0, 2.0), judged(1.0, 2.0)]),
             ["reproduced", "missed", "missed"]
         );
-        let within = judged(-2.2, 5.0);
+        let within = judged(4.2, 5.0);
         assert_eq!(within.outcome.name(), "not_carried");
-        assert!(within.measured.contains("-2.2 %; waits go from 1.9 % to 0.30 %"), "{}", within.measured);
+        assert!(within.measured.contains("+4.2 %; waits go from 1.9 % to 0.30 %"), "{}", within.measured);
         let all = claims(&rows_of(47.0, [12.0, 0.1], 2.0));
         assert_eq!(all.iter().filter(|c| c.what.starts_with("So they do")).count(), 5);
     }

@@ -7,7 +7,14 @@ use crate::experiment::machines::batches;
 use crate::experiment::{DISTURBED, Rows};
 
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
-    vec![sweep(rows), instructions(rows), nodes(rows), engine(rows)]
+    vec![
+        sweep(rows).at("004, table of batches"),
+        instructions(rows).at("004, the commit's text"),
+        nodes(rows).at("004, the commit's text"),
+        engine(rows),
+        slow_path(rows).at("004, the commit's text"),
+        size(rows).at("004, table of batches"),
+    ]
 }
 
 fn gains(rows: &Rows, kind: &str, column: &str) -> Vec<f64> {
@@ -73,7 +80,7 @@ fn instructions(rows: &Rows) -> Claim {
     );
     let count = |metric: &str, column: &str| rows.get(metric, column);
     let (Some(called), Some(inlined)) = (count(&none, CALLED), count(&none, INLINED)) else {
-        return claim.unmeasured("instructions are counted under valgrind, which did not run");
+        return claim.unmeasured("valgrind did not run");
     };
     let masked = match (count(&mask, CALLED), count(&mask, INLINED)) {
         (Some(c), Some(i)) => format!("; in a cpuset, where both forms call, {c:.0} and {i:.0}"),
@@ -84,6 +91,43 @@ fn instructions(rows: &Rows) -> Claim {
         ClaimOutcome::of(inlined < called),
         format!("{fewer:.1} % fewer, {called:.0} called and {inlined:.0} inlined{masked}"),
     )
+}
+
+/// The size of the saving.
+fn size(rows: &Rows) -> Claim {
+    let (published, here) = (gains(rows, "Min", OPTITER), gains(rows, "turn by turn", INLINED));
+    let claim = Claim::document("The saving is 4.4 to 7.3 %")
+        .asked("the median batch within that range")
+        .published(Some("5.1 % in the mean".into()))
+        .on(rows, &["gain turn by turn alloc-odr0-64"], &[INLINED])
+        .quick_is_too_small("it measures 4 of the 15 batch sizes");
+    let (Some(low), Some(high), false) = (published.first(), published.last(), here.is_empty()) else {
+        return claim;
+    };
+    let middle = here[here.len() / 2];
+    let pair = worst_pair(rows.iter().filter(|r| r.column == CALLED && !r.metric.contains(',')));
+    let outcome = match (middle < *low, middle > *high) {
+        (true, _) => ClaimOutcome::at_least(middle, *low, pair),
+        (_, true) => ClaimOutcome::at_most(middle, *high, pair),
+        _ => ClaimOutcome::Reproduced,
+    };
+    claim.measured(
+        outcome,
+        range(here[0], here[here.len() - 1]) + &format!(", {middle:.1} % at the median batch"),
+    )
+}
+
+/// What the text says of the slow path.
+fn slow_path(rows: &Rows) -> Claim {
+    let metric = "instructions of alloc and free, on the slow path, no cpuset";
+    let claim = Claim::document("The slow path becomes shorter, too").on(rows, &[metric], &[CALLED, INLINED]);
+    match (rows.get(metric, CALLED), rows.get(metric, INLINED)) {
+        (Some(called), Some(inlined)) => claim.measured(
+            ClaimOutcome::of(inlined < called),
+            format!("{called:.0} instructions called, {inlined:.0} inlined"),
+        ),
+        _ => claim.unmeasured("valgrind did not run"),
+    }
 }
 
 fn nodes_text(nodes: u8) -> String {
@@ -165,7 +209,11 @@ fn engine(rows: &Rows) -> Claim {
         return claim;
     }
     claim.measured(
-        ClaimOutcome::of(alloc.iter().chain(&total).all(|more| *more <= DISTURBED)),
+        ClaimOutcome::at_most(
+            alloc.iter().chain(&total).copied().fold(f64::NEG_INFINITY, f64::max),
+            DISTURBED,
+            1.0,
+        ),
         format!(
             "{} % more to take a frame; {} % more to take it and give it back, both on 1, 2, 4 and 8 nodes",
             signed(&alloc),
@@ -209,10 +257,13 @@ mod tests {
     fn claims_are_reproduced_missed_and_unmeasured_by_their_rows() {
         assert_eq!(
             names(&claims(&rows(7.0, 1.0, 2.0))),
-            ["reproduced", "unmeasured", "reproduced", "reproduced"]
+            ["reproduced", "unmeasured", "reproduced", "reproduced", "unmeasured", "missed"]
         );
-        assert_eq!(names(&claims(&rows(-7.0, 1.0, 20.0))), ["missed", "unmeasured", "missed", "missed"]);
-        assert_eq!(names(&claims(&Rows::default())), ["unmeasured"; 4]);
+        assert_eq!(
+            names(&claims(&rows(-7.0, 1.0, 20.0))),
+            ["missed", "unmeasured", "missed", "missed", "unmeasured", "missed"]
+        );
+        assert_eq!(names(&claims(&Rows::default())), ["unmeasured"; 6]);
         assert!(claims(&Rows::default())[1].line().contains("valgrind"));
     }
 
@@ -220,7 +271,10 @@ mod tests {
     fn noise_and_a_quick_run_carry_no_verdict() {
         assert_eq!(names(&claims(&rows(3.0, 4.0, 2.0)))[..1], ["not_carried"]);
         let quick: Vec<Claim> = claims(&rows(7.0, 1.0, 2.0)).into_iter().map(Claim::of_a_quick_run).collect();
-        assert_eq!(names(&quick), ["not_carried", "unmeasured", "reproduced", "reproduced"]);
+        assert_eq!(
+            names(&quick),
+            ["not_carried", "unmeasured", "reproduced", "reproduced", "unmeasured", "not_carried"]
+        );
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::settings::RouterSettings;
 use crate::error::BenchError;
 use spread::spread;
 use std::fmt::Write;
+pub(crate) use thread::CLAIMS;
 
 /// A parameter that a claim may hang on, and how far it is moved.
 #[derive(Clone, Copy, Debug)]
