@@ -1,5 +1,6 @@
 //! The laboratory's command as a user meets it.
 
+mod claims;
 mod external;
 mod judge;
 mod numbers;
