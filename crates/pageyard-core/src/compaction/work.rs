@@ -13,7 +13,7 @@ pub enum Outcome {
     Skipped,
     /// Not begun: it failed here lately.
     Deferred,
-    /// The caller's budget or flag ended it, or the zone was in use by another compactor.
+    /// It gave way, and [`Contention`] says to what.
     Contended,
     /// The scanners met, but did not begin at the ends of the zone: part of it was not looked at.
     PartialSkipped,
