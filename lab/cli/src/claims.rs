@@ -15,7 +15,7 @@ use std::path::PathBuf;
     after_help = "Examples:\n  pageyard-lab claims data/runs/irq-safe.json.gz data/runs/zonelist.json.gz\n  pageyard-lab claims data/runs/zonelist.json.gz second.json"
 )]
 pub struct Claims {
-    /// What `pageyard-lab experiment NAME --json` printed, compressed by gzip or not
+    /// Output of `pageyard-lab experiment NAME --json`, compressed by gzip or not
     #[arg(required = true)]
     runs: Vec<PathBuf>,
 }

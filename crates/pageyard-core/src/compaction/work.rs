@@ -37,7 +37,7 @@ impl core::fmt::Display for Outcome {
     }
 }
 
-/// What made a compaction give way.
+/// The reason for which a compaction gave way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Contention {
     /// Its caller ended it.

@@ -100,7 +100,7 @@ named! {
         BetweenZones = "between_zones",
     }
 
-    /// What an asynchronous compaction does where a lock that it needs is held.
+    /// How an asynchronous compaction behaves where a lock that it needs is held.
     pub enum ContendedLock {
         /// It waits.
         Waits = "waits",

@@ -26,7 +26,7 @@ pub(super) struct Pass<'a, M: CompactionView, O: Migrate> {
     pub(super) work: Work,
     /// The way of both scanners.
     pub(super) round: Round,
-    /// What makes it give way, if anything does.
+    /// The reason for which it gives way, if there is one.
     pub(super) contention: Option<Contention>,
     /// Where the migrate scanner goes on.
     pub(super) migrate_pfn: Pfn,

@@ -66,7 +66,7 @@ thread_local! {
     static WANTED: Cell<Option<Instant>> = const { Cell::new(None) };
     /// Whether this thread's compaction is asynchronous.
     static IS_ASYNC: Cell<bool> = const { Cell::new(false) };
-    /// What made it give way.
+    /// The reason for which it gave way.
     static WHY: Cell<Option<Contention>> = const { Cell::new(None) };
     /// How this thread's last asynchronous compaction ended.
     static END: Cell<Option<End>> = const { Cell::new(None) };

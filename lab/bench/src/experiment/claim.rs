@@ -66,14 +66,14 @@ impl ClaimOutcome {
     pub fn at_least(figure: f64, asked: f64, noise: f64) -> ClaimOutcome {
         match (figure - asked).abs() < noise.abs() {
             true => ClaimOutcome::NotCarried(format!(
-                "two runs may differ by {:.2}, which is more than it is off what is asked",
+                "two runs may differ by {:.2}, and it is closer to what is asked",
                 noise.abs()
             )),
             false => ClaimOutcome::of(figure >= asked),
         }
     }
 
-    /// Judges a figure that has to be no more than what is asked, likewise.
+    /// Judges a figure that has to be no more than what is asked, in the same way.
     #[must_use]
     pub fn at_most(figure: f64, asked: f64, noise: f64) -> ClaimOutcome {
         ClaimOutcome::at_least(-figure, -asked, noise)
@@ -365,7 +365,7 @@ mod tests {
         assert!(found(1.5 * interval) >= 90, "{}", found(1.5 * interval));
         assert!(found(0.0) <= 35, "a pair and an effect of nothing are as likely either way: {}", found(0.0));
         assert_eq!(found(-1.5 * interval), 0);
-        // The same beside a target: what is 1.5 intervals above it reaches it, and what is as far below does not.
+        // Beside a target, whose noise is the whole interval, two intervals are needed.
         let mut reached = |off: f64| {
             let judged = (0..100).map(|_| {
                 let (gain, _) = measured(&mut rng, 20.0 + off);

@@ -40,7 +40,7 @@ pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
         elided(rows, Cache::Last, Mode::Batch, "Batches of 32 MiB leave").at(TEXT),
         elided(rows, Cache::Last, Mode::Extent, "One call leaves").at(ANALYSIS),
         counters().at(ANALYSIS),
-        others(rows).at("001, other platforms"),
+        others().at("001, other platforms"),
     ]
 }
 
@@ -55,7 +55,7 @@ fn counters() -> Claim {
         .unmeasured("this machine has no counters")
 }
 
-fn others(_rows: &Rows) -> Claim {
+fn others() -> Claim {
     Claim::document("On Intel's Ice Lake and ARM's Neoverse N1 2 MiB and 1 GiB gain about 35 %")
         .published(Some("8 to 11 and 32 to 44 GB/s".into()))
         .unmeasured("needs machines not at hand")

@@ -94,6 +94,11 @@ pub fn interval(rows: &Rows, metric: &str) -> Option<[f64; 3]> {
     Some([rows.get(metric, CHANGE)?, rows.get(metric, LOW)?, rows.get(metric, HIGH)?])
 }
 
+/// Returns how a row changes in the document, as text.
+pub fn printed(rows: &Rows, metric: &str) -> Option<String> {
+    rows.get(metric, PUBLISHED).map(|change| format!("{change:+.1} %"))
+}
+
 /// Claims, for each step, that every row changes as in the document.
 pub fn claims(rows: &Rows) -> impl Iterator<Item = Claim> {
     STEPS.map(|(step, _)| claim(rows, step)).into_iter()

@@ -5,7 +5,7 @@ use super::background::{CONFLICTS, STALLS, WITHOUT_LEASES};
 use super::candidate::{Candidate, Knob};
 use super::contention::{self, CASES, ending, going_on};
 use super::questions::{INDEX, above, by};
-use super::table::{DIRECT, MIGRATE, MISS, P};
+use super::table::{DIRECT, MIGRATE, MISS, P, PUBLISHED};
 use super::{changes, fragmented, longterm};
 use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::lines::whole;
@@ -156,7 +156,7 @@ fn no_effect(rows: &Rows) -> Claim {
     let claim = Claim::document("Skipping on failure (patch 3) leaves success as it was")
         .at(COVER)
         .asked("at most 10 % more or less in phase 1")
-        .published(Some("+4.6 %".into()));
+        .published(changes::printed(rows, "Success 1 Mean: patch 2 to 3"));
     let Some([is, low, high]) = change(rows, "Success 1 Mean", "patch 2 to 3") else { return claim };
     let outcome = match (low.abs().max(high.abs()) <= 10.0, low > 10.0 || high < -10.0) {
         (true, _) => ClaimOutcome::Reproduced,
@@ -173,7 +173,7 @@ fn from_a_fragmented_state(rows: &Rows) -> Claim {
     )
     .at(COVER)
     .asked("at least 1.3 times as often in phase 1")
-    .published(Some("1.6 times as often, patch 2 in 30 %".into()))
+    .published(rows.get("Success 1 Mean", PUBLISHED[0]).map(|two| format!("patch 2 in {two:.0} %")))
     .on(rows, &[&metric], &P);
     let [Some(two), Some(three), Some(four)] = P.map(|c| rows.get(&metric, c)) else { return claim };
     claim.measured(
@@ -183,20 +183,20 @@ fn from_a_fragmented_state(rows: &Rows) -> Claim {
 }
 
 fn misses(rows: &Rows) -> Claim {
+    let share = |c: &str| Some(rows.get(MISS, c)? / rows.get(DIRECT, c)? * 100.0);
     let claim = Claim::document("Few of the frames taken directly lie in the block that is being emptied")
         .at(COVER)
         .asked("less than 1 %")
-        .published(Some("0.64 %".into()))
+        .published(share(PUBLISHED[2]).map(|pct| format!("{pct:.2} %")))
         .on(rows, &[DIRECT, MISS], &[P[2]]);
-    let (Some(all), Some(missed)) = (rows.get(DIRECT, P[2]), rows.get(MISS, P[2])) else { return claim };
-    let share = missed / all * 100.0;
+    let Some(share) = share(P[2]) else { return claim };
     claim.measured(ClaimOutcome::of(share < 1.0), format!("{share:.2} %"))
 }
 
 fn stalls(rows: &Rows) -> Claim {
     let claim = Claim::document("Compaction is deferred less often, so more requests compact (patch 4)")
         .at(COVER)
-        .published(Some("+38.2 %".into()));
+        .published(changes::printed(rows, "Compaction stalls: patch 3 to 4"));
     let Some([is, low, high]) = change(rows, "Compaction stalls", "patch 3 to 4") else { return claim };
     let outcome = match (low > 0.0, high < 0.0) {
         (true, _) => ClaimOutcome::Reproduced,

@@ -7,7 +7,8 @@ use pageyard_replay::workload::stress::Report;
 /// The section of the document's table.
 pub const SECTION: &str = "stress-highalloc";
 
-/// The columns of the patches, and of the engine.
+/// The columns of the patches, published and measured, and of the engine.
+pub const PUBLISHED: [&str; 3] = ["published:patch2", "published:patch3", "published:patch4"];
 pub const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
 pub const ENGINE: &str = "pageyard";
 

@@ -2,13 +2,11 @@
 
 use super::super::{Rows, gain};
 use super::objections;
-use super::table::{ENGINE, FREE, MIGRATE, P, SUM};
+use super::table::{ENGINE, FREE, MIGRATE, P, PUBLISHED, SUM};
 use super::targets;
 use super::{changes, sensitivity};
 use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::{Asked, Figure};
-
-const PUBLISHED: [&str; 3] = ["published:patch2", "published:patch3", "published:patch4"];
 
 const COVER: &str = "002, cover letter";
 

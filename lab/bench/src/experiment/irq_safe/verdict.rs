@@ -9,7 +9,7 @@ use super::subjects::{
 use crate::experiment::claim::{Claim, ClaimOutcome, worst_pair};
 use crate::experiment::figure::Figure;
 use crate::experiment::lines::whole;
-use crate::experiment::machines::batches;
+use crate::experiment::machines::{ROUTER_PACKET_NS, batches};
 use crate::experiment::{DISTURBED, Rows};
 
 /// A gain below this, in percent, is no gain: the A/A pair differs by as much.
@@ -23,7 +23,7 @@ const MAIL: &str = "000, the mail's beginning";
 
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
     let mut claims = vec![sweep(rows).at(TABLE), prediction(rows).at(BROUER)];
-    claims.extend(["net-order0", "net", "build", "fork"].map(|t| trace(rows, t).at(TEXT)));
+    claims.extend(RECORDINGS.map(|t| trace(rows, t).at(TEXT)));
     claims.extend([bulk(rows).at(MAIL), storm(rows), aim9(rows).at(AIM9), loops(rows).at(AIM9)]);
     claims.extend([part(rows, "alloc", (14.0, 20.0)).at(TEXT), part(rows, "free", (26.0, 46.0)).at(TEXT)]);
     claims.extend([
@@ -34,9 +34,7 @@ pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
         bulk_alone(rows).at(TEXT),
         network(rows).at(AIM9),
     ]);
-    claims.extend(
-        [("page_test", 2.88), ("brk_test", 0.56)].map(|(test, more)| little(rows, test, more).at(AIM9)),
-    );
+    claims.extend(["page_test", "brk_test"].map(|test| little(rows, test).at(AIM9)));
     claims
 }
 
@@ -271,12 +269,13 @@ fn aim9(rows: &Rows) -> Claim {
 
 /// One path's gain, as the text says it.
 fn part(rows: &Rows, kind: &str, (low, high): (f64, f64)) -> Claim {
-    let (what, path) = if kind == "alloc" { ("Taking", "alloc") } else { ("Giving back", "free") };
+    let what = if kind == "alloc" { "Taking" } else { "Giving back" };
+    let published = spread(rows, &format!("gain {kind}"), IRQSAFE);
     let metrics: Vec<String> =
         batches(false).iter().map(|n| format!("gain over the flags register, {kind}-odr0-{n}")).collect();
     let claim = Claim::document(format!("{what} a frame gains {low:.0} to {high:.0} %"))
         .asked("the median batch within that range")
-        .published(Some(format!("{low:.0} to {high:.0} % ({path})")))
+        .published(published.map(|(least, _, most)| format!("{least:.0} to {most:.0} % in the table")))
         .on(rows, &metrics, &[AFTER])
         .quick_is_too_small("it measures 4 of the 15 batch sizes");
     let Some((least, middle, most)) = spread(rows, &format!("gain over the flags register, {kind}"), AFTER)
@@ -298,8 +297,9 @@ fn part(rows: &Rows, kind: &str, (low, high): (f64, f64)) -> Claim {
 /// The two primitives that the patch exchanges.
 fn dearer(rows: &Rows) -> Claim {
     let [flag, register, mask, preempt] = KEPT;
+    let printed = rows.get(flag, PUBLISHED).zip(rows.get(preempt, PUBLISHED));
     let claim = Claim::document("Saving and restoring interrupts costs more than turning preemption off")
-        .published(Some("9.7 and 2.8 ns".into()))
+        .published(printed.map(|(removed, added)| format!("{removed:.1} and {added:.1} ns")))
         .on(rows, &KEPT, &["reference"])
         .on(rows, &[flag, preempt], &[PUBLISHED]);
     let of = |name: &str| rows.get(name, "reference");
@@ -317,7 +317,7 @@ fn dearer(rows: &Rows) -> Claim {
 fn one_frame(rows: &Rows) -> Claim {
     let gain = "page_bench02, gain over the flags register";
     let claim = Claim::document("page_bench02, one frame in a loop, becomes cheaper")
-        .published(Some("13.8 %".into()))
+        .published(rows.gain("page_bench02", VANILLA, IRQSAFE).map(|g| format!("{g:.1} %")))
         .on(rows, &[gain], &[AFTER])
         .on(rows, &["A/A page_bench02"], &[BEFORE]);
     let (Some(is), Some(pair)) = (rows.get(gain, AFTER), rows.get("A/A page_bench02", BEFORE)) else {
@@ -381,25 +381,22 @@ fn bulk_alone(rows: &Rows) -> Claim {
     )
 }
 
-/// A packet's cost in the router of document 003, in nanoseconds.
-const PACKET_NS: f64 = 1100.0;
-
 fn network(rows: &Rows) -> Claim {
     let saved = "measured saving for a frame, batch 64";
     let claim = Claim::document("Network benchmarks gain little, since other costs dominate")
         .asked("at most 5 % of a packet's cost, 1.1 µs in the router of document 003")
         .on(rows, &[saved], &[FROM_REGISTER]);
     let Some(ns) = rows.get(saved, FROM_REGISTER) else { return claim };
-    let share = ns / PACKET_NS * 100.0;
+    let share = ns / ROUTER_PACKET_NS * 100.0;
     claim.measured(ClaimOutcome::at_most(share, 5.0, 1.0), format!("{share:.1} %, {ns:.1} ns a frame"))
 }
 
 /// A test of aim9: what the patch saves over the reference, of the time that this machine's kernel takes for the whole.
-fn little(rows: &Rows, test: &str, published: f64) -> Claim {
+fn little(rows: &Rows, test: &str) -> Claim {
     let metric = format!("Hmean {test}");
     let claim = Claim::document(format!("aim9's {test} gains little"))
         .asked("at most 10 % of this kernel's time, by what is saved over the reference")
-        .published(Some(format!("{published:+.2} %")))
+        .published(rows.gain(&metric, VANILLA, IRQSAFE).map(|less| format!("{:+.2} %", -less)))
         .on(rows, &[&metric], &[KERNEL, REGISTER, AFTER]);
     let ns = |column: &str| Some(1e9 / rows.get(&metric, column)?);
     let (Some(kernel), Some(before), Some(after)) = (ns(KERNEL), ns(REGISTER), ns(AFTER)) else {

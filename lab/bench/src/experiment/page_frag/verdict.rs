@@ -45,7 +45,7 @@ fn thread(rows: &Rows) -> impl Iterator<Item = Claim> + '_ {
         let claim = Claim::document(c.name)
             .at("003, the router's thread")
             .asked(c.asked)
-            .on(rows, &[&share, &own], &[MODEL])
+            .on(rows, &[&share, &own, &router::idle(c.name)], &[MODEL])
             .quick_is_too_small("it judges the claim's own setting only");
         let held = rows.get(&share, MODEL);
         let measured = held.map_or("its subject never came up".to_owned(), |pct| {
@@ -53,6 +53,10 @@ fn thread(rows: &Rows) -> impl Iterator<Item = Claim> + '_ {
             format!("it holds in {pct:.0} % of {of}")
         });
         match rows.get(&own, MODEL) {
+            Some(holds) if holds > 0.0 && held.is_some_and(|pct| pct < 100.0) => {
+                let why = "it holds in its own setting, and hangs on the parameters".to_owned();
+                claim.measured(ClaimOutcome::NotCarried(why), measured)
+            }
             Some(holds) => claim.measured(ClaimOutcome::of(holds > 0.0), measured),
             None if held.is_none() && rows.get(&router::idle(c.name), MODEL).is_none() => claim,
             None => {

@@ -1,5 +1,6 @@
 //! The rest of a router's work for a packet: look-ups that wait for memory, for a stated time.
 
+use crate::experiment::machines::ROUTER_PACKET_NS;
 use crate::harness::clock::now_ns;
 use crate::harness::sampler::{Sample, Sampler};
 use std::hint::black_box;
@@ -12,8 +13,7 @@ pub(super) enum Level {
     /// A router's by the number of CPUs: 14 cores of a node shared its zone lock, here two do. With a seventh of the
     /// work two CPUs ask for the lock as often as those 14 did.
     Scaled,
-    /// The work of the document's router: 70 Gbit/s on 28 cores, half busy, is 1.1 microseconds for a packet of 700
-    /// bytes (the size is assumed: the document gives none).
+    /// The work of the document's router.
     Router,
 }
 
@@ -31,8 +31,8 @@ impl Level {
     fn ns(self) -> f64 {
         match self {
             Level::Bare => 0.0,
-            Level::Scaled => 1100.0 * 2.0 / 14.0,
-            Level::Router => 1100.0,
+            Level::Scaled => ROUTER_PACKET_NS * 2.0 / 14.0,
+            Level::Router => ROUTER_PACKET_NS,
         }
     }
 
