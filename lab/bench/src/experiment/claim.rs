@@ -79,6 +79,19 @@ impl ClaimOutcome {
         ClaimOutcome::at_least(-figure, -asked, noise)
     }
 
+    /// Judges a figure that has to be no less than what is asked by the interval that its seeds leave it: one that
+    /// holds what is asked says nothing.
+    #[must_use]
+    pub fn of_interval([low, high]: [f64; 2], asked: f64) -> ClaimOutcome {
+        match (low >= asked, high < asked) {
+            (true, _) => ClaimOutcome::Reproduced,
+            (_, true) => ClaimOutcome::Missed,
+            _ => ClaimOutcome::NotCarried(format!(
+                "the seeds' interval, {low:.1} to {high:.1}, holds what is asked"
+            )),
+        }
+    }
+
     /// Judges a sign by the share of the seeds that have it, in percent: all of them must agree.
     #[must_use]
     pub fn of_seeds(share: f64) -> ClaimOutcome {

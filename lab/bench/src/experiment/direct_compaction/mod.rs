@@ -184,7 +184,7 @@ fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Ro
             &of(&format!("reference:{after}")),
         );
     }
-    changes::add(&mut rows, changes::AGAIN, &of("reference:patch2"), &of("reference:patch2-again"));
+    changes::add(&mut rows, changes::AGAIN, &of(table::P[0]), &of(table::AGAIN));
     rows.section(tenths::SECTION);
     for candidate in &candidates {
         tenths::add(&mut rows, &candidate.column, &of(&candidate.column), &extent.settings);

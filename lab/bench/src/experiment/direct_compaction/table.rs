@@ -11,6 +11,8 @@ pub const SECTION: &str = "stress-highalloc";
 pub const PUBLISHED: [&str; 3] = ["published:patch2", "published:patch3", "published:patch4"];
 pub const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
 pub const ENGINE: &str = "pageyard";
+/// The column of patch 2, measured once more.
+pub const AGAIN: &str = "reference:patch2-again";
 
 /// A row of the table that comes from counters: the document's label, and how to read it.
 type Read = fn(&Report) -> f64;
