@@ -121,7 +121,10 @@ impl Kept {
     pub fn agreement(&self, other: &Kept) -> (usize, usize, Vec<String>) {
         let of = |what: &str| other.claims.iter().find(|c| c.what == what);
         let pairs: Vec<_> = self.claims.iter().filter_map(|c| Some((c, of(&c.what)?))).collect();
-        let lines = pairs.iter().filter(|(a, b)| a.mark() != b.mark()).map(|(a, b)| {
+        // A verdict that one run cannot judge and another cannot measure is none in both.
+        let none = |c: &Claim| c.outcome.why().is_some();
+        let differ = |a: &Claim, b: &Claim| a.mark() != b.mark() && !(none(a) && none(b));
+        let lines = pairs.iter().filter(|(a, b)| differ(a, b)).map(|(a, b)| {
             format!("{}: {} ({}), then {} ({})", a.what, a.mark(), a.measured, b.mark(), b.measured)
         });
         let lines: Vec<String> = lines.collect();
