@@ -123,6 +123,20 @@ pub enum MapError {
     },
     /// There are more zones than an instance can have.
     TooManyZones,
+    /// A zone spans more frames than an instance can number.
+    ZoneTooLarge {
+        /// The zone.
+        zone: ZoneId,
+        /// The most frames that it may span.
+        most: Frames,
+    },
+    /// The configuration has no CPU, or more than an instance can have.
+    Cpus {
+        /// CPUs asked for.
+        cpus: u32,
+        /// The most there can be.
+        most: u32,
+    },
     /// The configuration wants frames cleared, and there is nothing that clears them.
     CannotClear,
     /// There is no memory for the metadata.
@@ -134,6 +148,8 @@ pub enum MapError {
     MetadataTooSmall {
         /// Bytes needed.
         needed: usize,
+        /// Bytes given.
+        given: usize,
     },
 }
 
@@ -239,12 +255,18 @@ impl fmt::Display for MapError {
                 write!(f, "region {region} continues a zone that another zone interrupted")
             }
             MapError::TooManyZones => f.write_str("the memory map has too many zones"),
+            MapError::ZoneTooLarge { zone, most } => {
+                write!(f, "zone {zone} spans more than {most} frames: give its upper part to another zone or node")
+            }
+            MapError::Cpus { cpus, most } => {
+                write!(f, "{cpus} CPUs were asked for; ask for at least 1 and at most {most}")
+            }
             MapError::CannotClear => f.write_str(
                 "init_on_alloc and init_on_free need something that clears frames: build the instance with a clearer",
             ),
             MapError::NoMemory { needed } => write!(f, "no memory for {needed} bytes of metadata"),
-            MapError::MetadataTooSmall { needed } => {
-                write!(f, "the metadata memory is too small: {needed} bytes are needed")
+            MapError::MetadataTooSmall { needed, given } => {
+                write!(f, "the metadata memory has {given} bytes, and {needed} are needed")
             }
         }
     }

@@ -69,6 +69,12 @@ impl Entry {
     }
 }
 
+/// Returns the bytes of frames.
+fn bytes_of(frames: Range<Pfn>) -> Range<u64> {
+    let byte = |pfn: Pfn| pfn.0.saturating_mul(PAGE_SIZE);
+    byte(frames.start)..byte(frames.end)
+}
+
 /// Why a firmware's map was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FirmwareError {
@@ -105,6 +111,8 @@ pub enum FirmwareError {
     },
     /// The regions are not a memory map that an instance can have.
     Map(MapError),
+    /// What can be set up once is set up a second time.
+    SetUpTwice,
 }
 
 impl fmt::Display for FirmwareError {
@@ -133,6 +141,7 @@ impl fmt::Display for FirmwareError {
                 write!(f, "no usable range has room for {needed} bytes of metadata")
             }
             FirmwareError::Map(why) => why.fmt(f),
+            FirmwareError::SetUpTwice => f.write_str("it is set up already, or setting it up has failed"),
         }
     }
 }
@@ -229,8 +238,7 @@ impl<const N: usize> FirmwareMap<N> {
     /// # Errors
     /// As [`FirmwareMap::reserved`].
     pub fn reserve_frames(&mut self, frames: Range<Pfn>) -> Result<&mut Self, FirmwareError> {
-        let byte = |pfn: Pfn| pfn.0.saturating_mul(PAGE_SIZE);
-        self.reserved(byte(frames.start)..byte(frames.end))
+        self.reserved(bytes_of(frames))
     }
 
     /// Makes the regions: split where the zone, the node or the knowledge of zeros changes, joined elsewhere.
@@ -242,18 +250,29 @@ impl<const N: usize> FirmwareMap<N> {
     /// # Complexity
     /// Quadratic in the number of ranges.
     pub fn regions(&self) -> Result<Regions<N>, FirmwareError> {
-        let empty = Region::managed(Pfn(0), Frames::ZERO, NodeId(0), ZoneKind::Normal);
-        let mut made = Regions { regions: [empty; N], len: 0 };
+        let mut made = Regions::none();
+        self.regions_without(Pfn(0)..Pfn(0), &mut made)?;
+        Ok(made)
+    }
+
+    /// Makes the regions as they would be if these frames were reserved, too, in memory that there is.
+    ///
+    /// # Errors
+    /// As [`FirmwareMap::regions`].
+    pub fn regions_without(&self, frames: Range<Pfn>, made: &mut Regions<N>) -> Result<(), FirmwareError> {
+        let Range { start, end } = bytes_of(frames);
+        let more = Some(Entry { start, end, said: Said::Reserved });
+        made.len = 0;
         let mut at = 0;
         while at < PFN_LIMIT.0 {
-            let end = self.next_edge(at);
-            if let Some(region) = self.describe(at..end) {
+            let end = self.next_edge(at, &more);
+            if let Some(region) = self.describe(at..end, &more) {
                 made.push(region)?;
             }
             at = end;
         }
-        MemoryMap::new(&made)?;
-        Ok(made)
+        MemoryMap::new(made)?;
+        Ok(())
     }
 
     fn entries(&self) -> &[Entry] {
@@ -289,16 +308,17 @@ impl<const N: usize> FirmwareMap<N> {
     }
 
     /// Returns the first frame after `at` where anything may change.
-    fn next_edge(&self, at: u64) -> u64 {
-        let of_ranges = self.entries().iter().map(Entry::frames).flat_map(|f| [f.start, f.end]);
+    fn next_edge(&self, at: u64, more: &Option<Entry>) -> u64 {
+        let of_ranges = self.entries().iter().chain(more).map(Entry::frames).flat_map(|f| [f.start, f.end]);
         of_ranges.chain(self.limits.frames()).filter(|edge| *edge > at).fold(PFN_LIMIT.0, u64::min)
     }
 
     /// Returns the region of frames without an edge between them, unless they are a hole.
-    fn describe(&self, frames: Range<u64>) -> Option<Region> {
+    fn describe(&self, frames: Range<u64>, more: &Option<Entry>) -> Option<Region> {
         let first = frames.start;
-        let is = |said| self.entries().iter().any(|e| e.said == said && e.frames().contains(&first));
-        let node = self.entries().iter().find_map(|e| match e.said {
+        let entries = || self.entries().iter().chain(more);
+        let is = |said| entries().any(|e| e.said == said && e.frames().contains(&first));
+        let node = entries().find_map(|e| match e.said {
             Said::Node(node) if e.frames().contains(&first) => Some(node),
             _ => None,
         });
@@ -322,7 +342,17 @@ pub struct Regions<const N: usize> {
 }
 
 impl<const N: usize> Regions<N> {
+    /// Makes a list without regions.
+    #[must_use]
+    pub const fn none() -> Regions<N> {
+        let empty = Region::managed(Pfn(0), Frames::ZERO, NodeId(0), ZoneKind::Normal);
+        Regions { regions: [empty; N], len: 0 }
+    }
+
     /// Returns the memory map that they are.
+    ///
+    /// # Panics
+    /// Where they are none.
     #[must_use]
     pub fn map(&self) -> MemoryMap<'_> {
         MemoryMap::new(self).expect("checked when they were made")

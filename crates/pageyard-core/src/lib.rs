@@ -30,8 +30,8 @@
 //!   it over; [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
-//! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: the
-//!   interface an engine calls when memory runs short.
+//! * [`allocator`]: the trait an engine implements; [`cpu`]: its calls on one CPU; [`compaction`]: how frames are moved
+//!   together; [`reclaim`]: the interface an engine calls when memory runs short.
 //! * [`range`]: ranges of frames, and why a call on one was refused.
 //! * [`observer`]: callbacks as blocks change hands; [`clear`]: clearing frames.
 //! * [`knob`]: settings by name, with their equivalents in Linux.
@@ -45,9 +45,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod allocator;
+mod ask;
 pub mod block;
 pub mod clear;
 pub mod compaction;
+pub mod cpu;
 pub mod error;
 pub mod firmware;
 pub mod gfp;
@@ -68,6 +70,7 @@ pub mod watermark;
 
 pub use allocator::{Context, Cx, Drained, PageAllocator};
 pub use clear::{Caches, Clear};
+pub use cpu::Cpu;
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
 pub use firmware::{FirmwareError, FirmwareMap, Regions, ZoneLimits};
 pub use gfp::{Gfp, GfpMap};
@@ -80,6 +83,6 @@ pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
 pub use topology::{NodeSet, Topology};
 pub use units::{
-    BlockId, CompactorId, CpuId, CpuSet, CpusetId, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE,
-    PAGEBLOCK_ORDER, PageblockId, Pfn, PhysAddr, ZoneId,
+    BlockId, CompactorId, CpuId, CpuSet, CpusetId, Frames, MAX_CPUS, NR_ORDERS, Nanos, NodeId, Order,
+    PAGE_SIZE, PAGEBLOCK_ORDER, PageblockId, Pfn, PhysAddr, ZoneId,
 };

@@ -138,7 +138,7 @@ impl Request {
     }
 
     /// Bars requests that are not movable from the movable zone.
-    const fn limited(mut self) -> Request {
+    pub(crate) const fn limited(mut self) -> Request {
         if matches!(self.highest_zone, ZoneKind::Movable) && !matches!(self.migratetype, Migratetype::Movable)
         {
             self.highest_zone = ZoneKind::Normal;

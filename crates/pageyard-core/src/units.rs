@@ -114,6 +114,8 @@ pub struct Order(u8);
 impl Order {
     /// A single frame.
     pub const ZERO: Order = Order(0);
+    /// A pageblock, the huge page of most processors: 2 MiB.
+    pub const HUGE: Order = PAGEBLOCK_ORDER;
     /// The largest order any engine serves: 1 GiB.
     pub const MAX: Order = Order(NR_ORDERS as u8 - 1);
 
@@ -292,6 +294,8 @@ id! {
     /// A CPU, or another unit on which an embedder runs one call at a time.
     CpuId(u32)
 }
+/// The most CPUs of an instance.
+pub const MAX_CPUS: u32 = 1 << 16;
 id! {
     /// A cpuset: a group of tasks that keeps to some nodes. Zero is the root, which all tasks are in that no other
     /// cpuset has.

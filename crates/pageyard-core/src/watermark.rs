@@ -67,10 +67,7 @@ pub struct Watermarks {
 /// `calculate_min_free_kbytes`; with huge pages at least what `set_recommended_min_free_kbytes` asks for: two
 /// pageblocks a zone, and one for each pair of migratetypes, at most a twentieth of memory.
 #[must_use]
-pub fn default_min_free_kbytes<'a>(
-    zones: impl Iterator<Item = &'a ZoneSpan>,
-    transparent_hugepage: bool,
-) -> u64 {
+pub fn default_min_free_kbytes(zones: impl Iterator<Item = ZoneSpan>, transparent_hugepage: bool) -> u64 {
     let (mut lowmem, mut populated) = (0, 0);
     for zone in zones.filter(|z| z.managed.0 > 0 && z.kind <= ZoneKind::Movable) {
         populated += 1;
@@ -233,7 +230,7 @@ mod tests {
     #[test]
     fn a_machine_of_one_frame_has_watermarks() {
         let z = zone(ZoneKind::Normal, 1);
-        let kib = default_min_free_kbytes([&z].into_iter(), true);
+        let kib = default_min_free_kbytes([z].into_iter(), true);
         assert_eq!(kib, 128);
         assert_eq!(watermarks(&z, Frames(1), kib, 10).min, Frames(32));
     }

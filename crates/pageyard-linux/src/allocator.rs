@@ -13,7 +13,7 @@ use crate::zonelist::Zonelists;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::watermark::default_min_free_kbytes;
 use pageyard_core::{
-    BadRequest, CpuId, Cx, Frames, MapError, MemoryMap, Pfn, Request, ZoneId, ZoneKind, ZoneSpan,
+    BadRequest, CpuId, Cx, Frames, MAX_CPUS, MapError, MemoryMap, Pfn, Request, ZoneId, ZoneKind, ZoneSpan,
 };
 
 /// Linux's page allocator: a zoned buddy system with per-CPU lists.
@@ -33,18 +33,22 @@ impl LinuxAllocator {
     /// Makes an allocator over a memory map.
     ///
     /// # Errors
-    /// [`MapError::BeyondLimit`] where a zone spans 2^32 frames or more: the lists number frames with 32 bits.
+    /// [`MapError::Cpus`]; [`MapError::ZoneTooLarge`] where a zone spans 2^32 frames or more: the lists number frames
+    /// with 32 bits.
     pub fn new(map: &MemoryMap<'_>, config: &Config) -> Result<LinuxAllocator, MapError> {
         let spans: Vec<(ZoneId, ZoneSpan)> = map.zones().collect();
-        if spans.iter().any(|(_, s)| s.spanned.0 >= u64::from(u32::MAX)) {
-            let region = map.regions().position(|r| r.end() == map.end()).unwrap_or(0);
-            return Err(MapError::BeyondLimit { region });
+        let most = Frames(u64::from(u32::MAX) - 1);
+        if let Some((zone, _)) = spans.iter().find(|(_, s)| s.spanned > most) {
+            return Err(MapError::ZoneTooLarge { zone: *zone, most });
+        }
+        if !(1..=MAX_CPUS).contains(&config.cpus) {
+            return Err(MapError::Cpus { cpus: config.cpus, most: MAX_CPUS });
         }
         let lowmem: Frames =
             spans.iter().filter(|(_, s)| s.kind <= ZoneKind::Normal).map(|(_, s)| s.managed).sum();
         let knobs = &config.watermark;
         let min_free_kbytes = knobs.min_free_kbytes.unwrap_or_else(|| {
-            default_min_free_kbytes(spans.iter().map(|(_, s)| s), knobs.transparent_hugepage)
+            default_min_free_kbytes(spans.iter().map(|(_, s)| *s), knobs.transparent_hugepage)
         });
         let zones = spans
             .iter()

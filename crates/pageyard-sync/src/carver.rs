@@ -98,15 +98,13 @@ impl<'m> Carver<'m> {
     /// Carves `n` values and fills them in. Where the memory is too small, nothing is made.
     pub fn filled<T>(&mut self, n: usize, mut make: impl FnMut(usize, &mut Self) -> T) -> &'m [T] {
         let room = self.room::<T>(n);
-        for i in 0..n {
-            let value = make(i, self);
-            if !room.is_null() {
-                // SAFETY: `room` is that large, aligned, and exclusively ours.
-                unsafe { room.add(i).write(value) };
-            }
-        }
         if room.is_null() {
+            (0..n).for_each(|i| drop(make(i, self)));
             return &[];
+        }
+        for i in 0..n {
+            // SAFETY: `room` is that large, aligned, and exclusively ours.
+            unsafe { room.add(i).write(make(i, self)) };
         }
         // SAFETY: as in `zeroed`, and all `n` values were written above.
         unsafe { core::slice::from_raw_parts(room, n) }

@@ -13,6 +13,11 @@
 //! The feature `alloc` adds `OwnedMemory`.
 #![no_std]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "Pageyard needs a processor of 64 bits: its free bits and descriptors are atomics of that size."
+);
+
 #[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(any(loom, shuttle))]

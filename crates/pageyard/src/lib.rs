@@ -8,24 +8,28 @@
 //! # Ten lines
 #![cfg_attr(feature = "alloc", doc = "```")]
 #![cfg_attr(not(feature = "alloc"), doc = "```ignore")]
-//! use pageyard::*;
+//! use pageyard::{FreeError, Order, Pageyard, Request};
 //!
-//! let mut firmware = FirmwareMap::<16>::new(ZoneLimits::X86_64); // room for 16 ranges
-//! firmware.usable(0..0x9_fc00)?.usable(0x10_0000..0x4000_0000)?.reserved(0x100_0000..0x180_0000)?;
-//! let yard = Pageyard::owned(&firmware.regions()?.map(), Config::new(1), TryLock)?;
-//!
-//! let (cx, order) = (Cx::on(CpuId(0)), Order::of(9));
-//! let huge = yard.alloc(&cx, &Request::new(order, Migratetype::Movable))?;
-//! yard.free(&cx, huge, order)?;
-//! assert_eq!(yard.free(&cx, huge, order), Err(FreeError::NotAllocated)); // a second free is a value, not a crash
+//! let yard = Pageyard::builder().cpus(4).usable(0x10_0000..0x4000_0000).build()?;
+//! let cpu = yard.cpu(0)?; // this CPU's lists
+//! let huge = cpu.alloc(Order::HUGE)?; // for contents that do not move, at once or not at all
+//! cpu.free(huge, Order::HUGE)?;
+//! assert_eq!(cpu.free(huge, Order::HUGE), Err(FreeError::NotAllocated)); // a second free is a value, not a crash
+//! let page = cpu.alloc(Request::order(0).movable().waiting())?;
+//! cpu.free(page, Order::ZERO)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`MemoryMap`] is made from [`Region`]s, or by a [`FirmwareMap`] from what firmware says. The metadata's memory
-//! comes from the global allocator (`Pageyard::owned`, which makes an `OwnedPageyard`), from the caller
-//! ([`Pageyard::layout`], [`Pageyard::new`]), or from the managed memory itself ([`Pageyard::place_metadata`]). The
-//! calls are those of [`PageAllocator`], which every engine has; [`Pageyard`] has them too, under the same names.
-//! [`compaction`] and [`reclaim`] say what an owner of frames can offer when memory runs short.
+//! [`KernelFrames`] is the same for a kernel: a static, whose metadata lies in the managed memory, that serves layouts,
+//! takes pieces back and gets memory later.
+//!
+//! # More to choose
+//! The builder makes a [`MemoryMap`] from a [`FirmwareMap`]: what firmware says of ranges of bytes. A map can also be
+//! made from [`Region`]s, with nodes, kinds of zones and holes. The metadata's memory comes from the global allocator
+//! (`Pageyard::owned`, which makes an `OwnedPageyard`), from the caller ([`Pageyard::layout`], [`Pageyard::new`]), or
+//! from the managed memory itself ([`Pageyard::place_metadata`]). [`Config`] has Linux's watermarks and reserves. The
+//! calls that name a CPU each time are those of [`PageAllocator`], which every engine has; [`Pageyard`] has them too,
+//! under the same names. [`compaction`] and [`reclaim`] say what an owner of frames can offer when memory runs short.
 //!
 //! # Ranges of frames
 //! Beyond blocks of a power of two, [`Pageyard`] has [`free_range`](Pageyard::free_range) (frames in any pieces,
@@ -75,8 +79,15 @@ extern crate alloc;
 #[cfg(loom)]
 extern crate std;
 
+mod builder;
 pub mod engine;
+#[cfg(not(loom))]
+mod kernel;
 mod placement;
+
+pub use builder::Builder;
+#[cfg(not(loom))]
+pub use kernel::KernelFrames;
 
 #[cfg(feature = "alloc")]
 pub use engine::OwnedPageyard;

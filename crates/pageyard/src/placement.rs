@@ -2,7 +2,7 @@
 
 use crate::engine::{Config, Pageyard, PerCpu};
 use core::ops::Range;
-use pageyard_core::firmware::{FirmwareError, FirmwareMap};
+use pageyard_core::firmware::{FirmwareError, FirmwareMap, Regions};
 use pageyard_core::memmap::{Region, ZoneKind};
 use pageyard_core::units::{Frames, PAGE_SIZE, Pfn};
 
@@ -34,40 +34,45 @@ impl<P: PerCpu> Pageyard<'_, P> {
         firmware: &mut FirmwareMap<N>,
         config: &Config,
     ) -> Result<Range<Pfn>, FirmwareError> {
-        let mut needed = Self::frames_of_metadata(firmware, config)?;
-        loop {
-            let range = room(&firmware.regions()?, needed)
-                .ok_or(FirmwareError::NoRoom { needed: needed.as_bytes() })?;
-            let mut trial = firmware.clone();
-            trial.reserve_frames(range.clone())?;
-            // Fewer managed frames mean other watermarks and lists, and so other metadata.
-            let with_placement = match Self::frames_of_metadata(&trial, config) {
-                Err(FirmwareError::NothingUsable) => {
-                    return Err(FirmwareError::NoRoom { needed: needed.as_bytes() });
-                }
-                size => size?,
-            };
-            if with_placement <= needed {
-                *firmware = trial;
-                return Ok(range);
-            }
-            needed = with_placement;
-        }
+        Self::place_metadata_below(firmware, config, u64::MAX)
     }
 
-    /// Returns the size of an instance's metadata in whole frames.
-    fn frames_of_metadata<const N: usize>(
-        firmware: &FirmwareMap<N>,
+    /// The same, with frames that end at or below an address: where a kernel's first page tables end.
+    ///
+    /// # Errors
+    /// As [`Pageyard::place_metadata`].
+    pub fn place_metadata_below<const N: usize>(
+        firmware: &mut FirmwareMap<N>,
         config: &Config,
-    ) -> Result<Frames, FirmwareError> {
-        let layout = Self::layout(&firmware.regions()?.map(), config)?.layout;
-        Ok(Frames((layout.size() as u64).div_ceil(PAGE_SIZE)))
+        below: u64,
+    ) -> Result<Range<Pfn>, FirmwareError> {
+        // Without metadata at first. Fewer managed frames mean other watermarks and lists, and so other metadata.
+        let mut placed = Pfn(0)..Pfn(0);
+        let mut regions = Regions::none();
+        loop {
+            let room = placed.end - placed.start;
+            let no_room = |needed: Frames| FirmwareError::NoRoom { needed: needed.as_bytes() };
+            match firmware.regions_without(placed.clone(), &mut regions) {
+                Err(FirmwareError::NothingUsable) if room > Frames::ZERO => return Err(no_room(room)),
+                made => made?,
+            }
+            let layout = Self::layout(&regions.map(), config)?.layout;
+            let needed = Frames((layout.size() as u64).div_ceil(PAGE_SIZE));
+            if needed <= room {
+                firmware.reserve_frames(placed.clone())?;
+                return Ok(placed);
+            }
+            firmware.regions_without(Pfn(0)..Pfn(0), &mut regions)?;
+            placed =
+                end_of_largest(&regions, needed, Pfn(below / PAGE_SIZE)).ok_or_else(|| no_room(needed))?;
+        }
     }
 }
 
-/// Returns frames at the end of the largest region that has room, above the zone for DMA if there is one.
-fn room(regions: &[Region], needed: Frames) -> Option<Range<Pfn>> {
-    let fits = regions.iter().filter(|r| r.managed && r.frames >= needed);
-    let region = fits.max_by_key(|r| (r.zone != ZoneKind::Dma, r.frames))?;
-    Some(Pfn(region.end().0 - needed.0)..region.end())
+/// Returns frames at the end of the largest region that has room below a frame, above the zone for DMA if there is one.
+fn end_of_largest(regions: &[Region], needed: Frames, below: Pfn) -> Option<Range<Pfn>> {
+    let room = |r: &Region| Frames(r.end().min(below).0.saturating_sub(r.start.0));
+    let fits = regions.iter().filter(|r| r.managed && room(r) >= needed);
+    let end = fits.max_by_key(|r| (r.zone != ZoneKind::Dma, room(r)))?.end().min(below);
+    Some(Pfn(end.0 - needed.0)..end)
 }

@@ -187,7 +187,7 @@ impl Machine {
         let map = MemoryMap::new(&regions).ok()?;
         let spans: Vec<ZoneSpan> = map.zones().map(|(_, s)| s).collect();
         let lowmem: Frames = spans.iter().filter(|s| s.kind <= ZoneKind::Normal).map(|s| s.managed).sum();
-        let default = default_min_free_kbytes(spans.iter(), true);
+        let default = default_min_free_kbytes(spans.iter().copied(), true);
         let largest = spans.iter().filter(|s| s.kind <= ZoneKind::Normal).max_by_key(|s| s.managed)?;
         let recorded = self.recorded(largest.node, largest.kind)?;
         let min = recorded.min.saturating_sub(recorded.boost);

@@ -159,7 +159,8 @@ impl KernelTrial<'_> {
         let regions = machine.regions();
         let map = MemoryMap::new(&regions).map_err(|why| self.map_fails(why))?;
         let spans: Vec<_> = map.zones().map(|(_, span)| span).collect();
-        let default = || default_min_free_kbytes(spans.iter(), config.watermark.transparent_hugepage);
+        let default =
+            || default_min_free_kbytes(spans.iter().copied(), config.watermark.transparent_hugepage);
         let min_free_kbytes = config.watermark.min_free_kbytes.unwrap_or_else(default);
         Ok((config, Wanted { min_free_kbytes, ..wanted }))
     }

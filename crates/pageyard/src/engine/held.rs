@@ -117,9 +117,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Drop for Stock<'_, '_, P, O, C> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::engine::config::Config;
     use crate::engine::geometry::FrameIdx;
     use crate::engine::pcp::percpu::TryLock;
-    use crate::engine::yard::Config;
     use crate::engine::zone::pageblocks::{Take, Want};
     use pageyard_core::allocator::Cx;
     use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};

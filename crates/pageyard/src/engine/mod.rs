@@ -16,7 +16,7 @@
 //!   `isolated`: pageblocks that are taken out of allocation; `marks`: how far down a request may go. `Zone` ties them
 //!   to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
-//! * `yard`: an instance, its configuration and construction.
+//! * `config`: how an instance is set up; `yard`: an instance and its construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
 //!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
 //!   served from.
@@ -31,6 +31,7 @@
 mod audit;
 #[cfg(not(loom))]
 mod compaction;
+mod config;
 #[cfg(not(loom))]
 mod evacuate;
 mod geometry;
@@ -56,6 +57,7 @@ mod yard;
 mod zone;
 mod zonelists;
 
+pub use config::Config;
 pub use map::bias::BiasState;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
@@ -69,7 +71,7 @@ pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
 #[cfg(not(loom))]
 pub use repair::Repaired;
-pub use yard::{Config, MetadataLayout, Pageyard};
+pub use yard::{MetadataLayout, Pageyard};
 
 /// Exports for an implementer of [`PerCpu`] outside this crate.
 #[cfg(feature = "percpu-impl")]

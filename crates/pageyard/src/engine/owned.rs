@@ -1,7 +1,8 @@
 //! An instance that owns the memory of its metadata.
 
+use super::config::Config;
 use super::pcp::percpu::PerCpu;
-use super::yard::{Config, Pageyard};
+use super::yard::Pageyard;
 use core::ops::Deref;
 use pageyard_core::clear::Clear;
 use pageyard_core::error::MapError;

@@ -2,6 +2,7 @@
 //! killed in the middle of a call.
 
 use super::geometry::{BLOCK_FRAMES, BlockIdx, FrameIdx, PAGEBLOCK, WORD_MASK, WORDS};
+use super::map::descriptor::BlockState;
 use super::map::frame_map::Masks;
 use super::map::tag::Tag;
 use super::pcp::percpu::PerCpu;
@@ -144,6 +145,9 @@ fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
         repaired.isolated += u64::from(before.is_isolated());
         repaired.leased += u64::from(before.owner().is_some());
         if before.is_hole() {
+            if before.is_opening() {
+                close(pageblocks, block);
+            }
             left = 0;
             continue;
         }
@@ -157,6 +161,16 @@ fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
     repaired.cached += Frames(cached);
     repaired.lost += Frames(free.saturating_sub(counted + cached));
     repaired.allocated += Frames(managed - free);
+}
+
+/// Makes a pageblock the hole again that it was when a call began to make frames of it managed.
+fn close(pageblocks: &Pageblocks<'_>, block: BlockIdx) {
+    let frames = &pageblocks.frames;
+    block.first_frame().run(BLOCK_FRAMES as usize).for_each(|frame| frames.set_tag(frame, Tag::Free));
+    (0..WORDS).for_each(|word| {
+        frames.set_free_bits(block, word, WORD_MASK);
+    });
+    frames.set_state(block, BlockState::partial(0));
 }
 
 /// The state of a pageblock as its frames show it.

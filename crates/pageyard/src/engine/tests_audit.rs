@@ -1,11 +1,12 @@
 //! Faults planted in an engine's metadata, one at a time: the audit has to find each.
 
+use super::config::Config;
 use super::geometry::BlockIdx;
 use super::map::count::FrameDelta;
 use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
-use super::yard::{Config, Pageyard};
+use super::yard::Pageyard;
 use super::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::engine::pcp::tuning::ListIdx;

@@ -3,11 +3,12 @@
 
 extern crate std;
 
+use super::config::Config;
 use super::map::count::FrameDelta;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::repair::Repaired;
-use super::yard::{Config, Pageyard};
+use super::yard::Pageyard;
 use super::zone::pageblocks::Pageblocks;
 use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::allocator::Cx;

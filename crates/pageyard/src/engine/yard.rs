@@ -1,5 +1,6 @@
-//! An instance: its configuration, its size query, its construction.
+//! An instance: its size query, its construction.
 
+use super::config::Config;
 use super::geometry::{BLOCK_ORDER, FrameIdx, ZONE_LIMIT};
 use super::map::count::FrameDelta;
 use super::map::cpu_words::CpuWords;
@@ -17,64 +18,18 @@ use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
 use core::alloc::Layout;
 use pageyard_core::clear::Clear;
-use pageyard_core::error::MapError;
-use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
+use pageyard_core::cpu::Cpu;
+use pageyard_core::error::{BadRequest, MapError};
+use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind, ZoneSpan};
 use pageyard_core::observer::Observer;
 use pageyard_core::request::{NodeMask, Request, RequestFlags};
 use pageyard_core::stats::{Counter, NR_COUNTERS};
-use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
-use pageyard_core::watermark::{
-    ReserveRule, WatermarkKnobs, default_min_free_kbytes, max_boost, protection, watermarks,
-};
+use pageyard_core::units::{CpuId, Frames, MAX_CPUS, Pfn, ZoneId};
+use pageyard_core::watermark::{default_min_free_kbytes, max_boost, protection, watermarks};
 use pageyard_sync::{A64, Carver, LINE, Metadata, Relaxed};
 
 /// Counters of one CPU, padded to cache lines.
 const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
-
-/// How an instance is set up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// CPUs, each with lists of its own.
-    pub cpus: u32,
-    /// Watermarks and reserves.
-    pub watermark: WatermarkKnobs,
-    /// Which requests may go below a watermark, and how far.
-    pub reserve_rule: ReserveRule,
-    /// `vm.percpu_pagelist_high_fraction`: the share of a zone that all CPUs' lists may hold; 0 computes it.
-    pub percpu_pagelist_high_fraction: u64,
-    /// Whether there are per-CPU lists at all.
-    pub pcp: bool,
-    /// Whether requests that may wait, and the background, compact at all.
-    pub compaction: bool,
-    /// How much is compacted ahead of need, 0 to 100.
-    ///
-    /// # Linux
-    /// `vm.compaction_proactiveness`, which is 20 there.
-    pub compaction_proactiveness: u8,
-    /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not
-    /// cleared again. Needs something that [clears](Pageyard::with_clearer).
-    pub init_on_alloc: bool,
-    /// `init_on_free`: every block is cleared when it is freed. Needs something that clears.
-    pub init_on_free: bool,
-}
-
-impl Config {
-    /// Makes a configuration with Linux's defaults.
-    #[must_use]
-    pub fn new(cpus: u32) -> Config {
-        Config {
-            cpus,
-            watermark: WatermarkKnobs::default(),
-            reserve_rule: ReserveRule::MinReserve,
-            percpu_pagelist_high_fraction: 0,
-            pcp: true,
-            compaction: true,
-            compaction_proactiveness: 0,
-            init_on_alloc: false,
-            init_on_free: false,
-        }
-    }
-}
 
 /// How much metadata an instance needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +87,8 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
     /// Says how much metadata memory an instance needs.
     ///
     /// # Errors
-    /// [`MapError::BeyondLimit`] where a zone spans more frames than a per-CPU list can name (2^32).
+    /// [`MapError::Cpus`]; [`MapError::ZoneTooLarge`] where a zone spans more frames than a per-CPU list can name
+    /// (2^32).
     pub fn layout(map: &MemoryMap<'_>, config: &Config) -> Result<MetadataLayout, MapError> {
         let mut carver = Carver::counting();
         let parts = Self::carve(&mut carver, map, config)?;
@@ -159,25 +115,44 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         Pageyard::with_clearer(map, config, percpu, (), (), metadata)
     }
 
-    fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
-        let cpus = config.cpus.max(1) as usize;
-        let zones = || map.zones().map(|(_, span)| span);
-        if zones()
-            .any(|z| (z.end().0 >> BLOCK_ORDER) - (z.start.0 >> BLOCK_ORDER) >= ZONE_LIMIT >> BLOCK_ORDER)
-        {
-            return Err(MapError::BeyondLimit { region: 0 });
+    /// Carves the parts from the metadata, with every managed frame free.
+    #[inline(never)]
+    fn opened(map: &MemoryMap<'_>, config: &Config, metadata: Metadata<'m>) -> Result<Parts<'m>, MapError> {
+        let needed = Self::layout(map, config)?.layout.size();
+        let memory = metadata.into_memory();
+        let given = memory.len();
+        let mut carver = Carver::of(memory);
+        if !carver.has(needed - LINE) {
+            return Err(MapError::MetadataTooSmall { needed, given });
         }
-        let spans: [_; pageyard_core::memmap::MAX_ZONES] = {
-            let mut iter = zones();
-            core::array::from_fn(|_| iter.next())
-        };
+        let parts = Self::carve(&mut carver, map, config)?;
+        for zone in parts.zones {
+            zone.pageblocks.open(map);
+        }
+        if map.regions().any(|r| r.managed && r.zeroed) {
+            // ORDER: Relaxed: whatever publishes the allocator publishes it.
+            parts.zero_seen[0].store(1, Relaxed);
+        }
+        Ok(parts)
+    }
+
+    fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
+        if !(1..=MAX_CPUS).contains(&config.cpus) {
+            return Err(MapError::Cpus { cpus: config.cpus, most: MAX_CPUS });
+        }
+        let cpus = config.cpus as usize;
+        let zones = || map.zones().map(|(_, span)| span);
+        let blocks = |z: &ZoneSpan| (z.end().0 >> BLOCK_ORDER) - (z.start.0 >> BLOCK_ORDER);
+        if let Some(zone) = zones().position(|z| blocks(&z) >= ZONE_LIMIT >> BLOCK_ORDER) {
+            return Err(MapError::ZoneTooLarge { zone: ZoneId(zone as u16), most: Frames(ZONE_LIMIT) });
+        }
         let lowmem = zones().filter(|z| z.kind <= ZoneKind::Normal).map(|z| z.managed).sum();
-        let kib = config.watermark.min_free_kbytes.unwrap_or_else(|| {
-            default_min_free_kbytes(spans.iter().flatten(), config.watermark.transparent_hugepage)
-        });
+        let default = || default_min_free_kbytes(zones(), config.watermark.transparent_hugepage);
+        let kib = config.watermark.min_free_kbytes.unwrap_or_else(default);
         let (mut percpu_bytes, mut room) = (0, 0);
+        let mut next = zones();
         let zones = carver.filled(map.zone_count(), |i, carver| {
-            let span = spans[i].expect("there are that many zones");
+            let span = next.next().expect("there are that many zones");
             let mut managed = [Frames::ZERO; NR_ZONE_KINDS];
             for other in zones().filter(|z| z.node == span.node) {
                 managed[other.kind.index()] = other.managed;
@@ -185,7 +160,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             let marks = watermarks(&span, lowmem, kib, config.watermark.watermark_scale_factor);
             let fraction = config.percpu_pagelist_high_fraction;
             let tuning = if config.pcp {
-                let sharers = map.topology().sharers(span.node, config.cpus.max(1), map.nodes());
+                let sharers = map.topology().sharers(span.node, config.cpus, map.nodes());
                 Tuning::of(span.managed, marks.low, sharers, fraction)
             } else {
                 Tuning::NONE
@@ -209,8 +184,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 reclaim_wake: OrderWake::new(),
             }
         });
-        let zonelists =
-            zonelists::Parts::carve(carver, map, zones, &spans, config.cpus.max(1), &mut percpu_bytes);
+        let zonelists = zonelists::Parts::carve(carver, map, zones, config.cpus, &mut percpu_bytes);
         let before = carver.used();
         let counters = carver.zeroed((cpus + 1) * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
@@ -258,19 +232,19 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if !C::ACTIVE && (config.init_on_alloc || config.init_on_free) {
             return Err(MapError::CannotClear);
         }
-        let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
-        let mut carver = Carver::of(metadata.into_memory());
-        if !carver.has(needed - LINE) {
-            return Err(MapError::MetadataTooSmall { needed });
-        }
-        let parts = Pageyard::<P>::carve(&mut carver, map, &config)?;
-        for zone in parts.zones {
-            zone.pageblocks.open(map);
-        }
-        if map.regions().any(|r| r.managed && r.zeroed) {
-            // ORDER: Relaxed: whatever publishes the allocator publishes it.
-            parts.zero_seen[0].store(1, Relaxed);
-        }
+        let parts = Pageyard::<P>::opened(map, &config, metadata)?;
+        Self::assemble(parts, config, percpu, observer, clearer)
+    }
+
+    /// Makes an instance of its parts. Not inlined, so that it is not on the stack while they are made.
+    #[inline(never)]
+    fn assemble(
+        parts: Parts<'m>,
+        config: Config,
+        percpu: P,
+        observer: O,
+        clearer: C,
+    ) -> Result<Pageyard<'m, P, O, C>, MapError> {
         // Of equally large zones, the lowest.
         let largest = parts.zones.iter().rev().max_by_key(|p| p.pageblocks.span.managed);
         let main = largest.ok_or(MapError::NoFrames)?;
@@ -289,6 +263,15 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             config,
             frames_bytes: parts.frames_bytes,
         })
+    }
+
+    /// Returns the handle of a CPU.
+    ///
+    /// # Errors
+    /// [`BadRequest::NoSuchCpu`].
+    pub fn cpu(&self, cpu: u32) -> Result<Cpu<'_, Self>, BadRequest> {
+        let cpu = CpuId(cpu);
+        if self.has_cpu(cpu) { Ok(Cpu::new(self, cpu)) } else { Err(BadRequest::NoSuchCpu) }
     }
 
     /// Returns how a CPU's lists are protected.

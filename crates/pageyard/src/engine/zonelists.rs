@@ -3,7 +3,7 @@
 
 use super::geometry::FrameIdx;
 use super::zone::Zone;
-use pageyard_core::memmap::{MAX_ZONES, MemoryMap, NR_ZONE_KINDS, ZoneKind, ZoneSpan};
+use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
 use pageyard_core::topology::NodeSet;
 use pageyard_core::units::{CpuId, Frames, NodeId, Pfn};
 use pageyard_sync::Carver;
@@ -50,7 +50,6 @@ impl<'m> Parts<'m> {
         carver: &mut Carver<'m>,
         map: &MemoryMap<'_>,
         zones: &'m [Zone<'m>],
-        spans: &[Option<ZoneSpan>; MAX_ZONES],
         cpus: u32,
         percpu_bytes: &mut usize,
     ) -> Parts<'m> {
@@ -60,14 +59,14 @@ impl<'m> Parts<'m> {
         // The zones of one home and one kind after another.
         let walk_of = |i: usize| {
             let home = homes.nth(i / NR_ZONE_KINDS).unwrap_or_default();
-            walk(spans, topology.by_distance(home, nodes), ZoneKind::ALL[i % NR_ZONE_KINDS])
+            walk(zones, topology.by_distance(home, nodes), ZoneKind::ALL[i % NR_ZONE_KINDS])
         };
         let mut current = walk_of(0);
         let walks = carver.filled(homes.len() * NR_ZONE_KINDS * count, |i, _| {
             if i % count == 0 {
                 current = walk_of(i / count);
             }
-            current.next().and_then(|zone| zones.get(zone))
+            current.next()
         });
         let before = carver.used();
         let near = carver.filled(cpus as usize, |cpu, _| {
@@ -85,7 +84,11 @@ impl<'m> Zonelists<'m> {
     pub(crate) fn new(zones: &'m [Zone<'m>], largest: &'m Zone<'m>, parts: Parts<'m>) -> Zonelists<'m> {
         let near = parts.near;
         let alike = near.iter().all(|cpu| cpu.home == near[0].home);
-        let first = if alike { near.first().map_or([None; _], |cpu| cpu.first) } else { [None; _] };
+        let first = if alike {
+            near.first().map_or([None; NR_ZONE_KINDS], |cpu| cpu.first)
+        } else {
+            [None; NR_ZONE_KINDS]
+        };
         let spans = || zones.iter().map(|zone| &zone.pageblocks.span);
         let start = spans().map(|span| span.start.0).min().unwrap_or(0);
         let last = spans().map(|span| span.end().0 - 1).max().unwrap_or(0);
@@ -156,21 +159,22 @@ impl<'m> Zonelists<'m> {
     }
 }
 
-/// Iterates over the numbers of the zones in the order of a walk over nodes that begins at `highest`.
+/// Iterates over the zones in the order of a walk over nodes that begins at `highest`.
 ///
 /// # Linux
 /// `build_zonelists`. Devices only serve requests that ask for them.
-fn walk<'a>(
-    spans: &'a [Option<ZoneSpan>; MAX_ZONES],
-    nodes: impl Iterator<Item = NodeId> + 'a,
+fn walk<'m>(
+    zones: &'m [Zone<'m>],
+    nodes: impl Iterator<Item = NodeId>,
     highest: ZoneKind,
-) -> impl Iterator<Item = usize> + 'a {
+) -> impl Iterator<Item = &'m Zone<'m>> {
     let allowed = move |kind: &ZoneKind| *kind <= highest && (*kind != ZoneKind::Device || highest == *kind);
     let kinds = move || ZoneKind::ALL.into_iter().rev().filter(allowed);
     nodes.flat_map(move |node| kinds().map(move |kind| (node, kind))).filter_map(move |(node, kind)| {
-        let fits = |z: &Option<ZoneSpan>| {
-            z.is_some_and(|z| z.node == node && z.kind == kind && z.managed > Frames::ZERO)
+        let of = |zone: &&Zone<'_>| {
+            let span = &zone.pageblocks.span;
+            span.node == node && span.kind == kind && span.managed > Frames::ZERO
         };
-        spans.iter().position(fits)
+        zones.iter().find(of)
     })
 }

@@ -3,9 +3,9 @@
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
 use pageyard::reclaim::NoHelp;
 use pageyard::{
-    Config, ContigError, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order,
-    OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock, ZoneId,
-    ZoneKind,
+    Config, ContigError, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, MemoryMap, Migratetype, NodeId,
+    Order, OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock,
+    ZoneId, ZoneKind,
 };
 use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
@@ -110,15 +110,16 @@ fn memory_that_is_added_later_comes_online_once() {
     let census = yard.audit().unwrap();
     assert_eq!(census.managed, Frames(8 * 512 + 100));
     assert_eq!(online(&yard, 4096, 512), Err(ContigError::Busy { at: Pfn(4096) }), "it was never there");
-    assert_eq!(add(0, 512), Err(ContigError::Busy { at: Pfn(0) }), "it is there");
-    assert_eq!(add(4096 + 7 * 512, 1024), Err(ContigError::OutsideArena { at: Pfn(16 * 512 + 100) }));
-    assert_eq!(add(4097, 511), Err(ContigError::Misaligned));
+    let refused = |first, frames| add(first, frames).map_err(|e| (e.at.0, e.why)).unwrap_err();
+    assert_eq!(refused(0, 512), (0, RangeFault::Free(FreeError::NotAllocated)), "it is there, and free");
+    let outside = RangeFault::Free(FreeError::OutsideArena);
+    assert_eq!(refused(4096 + 7 * 512, 1024), (16 * 512 + 100, outside));
     add(4096, 1024).unwrap();
-    assert_eq!(add(4096, 1024), Err(ContigError::Busy { at: Pfn(4096) }));
+    assert_eq!(refused(4096, 1024), (4096, RangeFault::Free(FreeError::NotAllocated)));
     assert_eq!(yard.audit().unwrap().free, Frames(10 * 512 + 100));
     // Once it was there it goes and comes as all other memory.
     offline(&yard, 4096, 512).unwrap();
-    assert_eq!(add(4096, 512), Err(ContigError::Busy { at: Pfn(4096) }));
+    assert_eq!(refused(4096, 512), (4096, outside), "what was taken offline comes back as a whole");
     online(&yard, 4096, 512).unwrap();
     add(5120, 6 * 512).unwrap();
     assert_eq!(takes_all(&yard, 9), 16 * 512);
@@ -192,4 +193,107 @@ fn pageblocks_come_and_go_beside_everything_else() {
     yard.drain(CpuSet::All);
     managed(yard, ALL, 0);
     assert_eq!(takes_all(yard, 9), ALL);
+}
+
+/// A machine whose second half is a hole, or present and not managed.
+fn half(present: bool) -> Yard {
+    let (low, high) = (region(0, ALL / 2), Region { managed: false, ..region(ALL / 2, ALL / 2) });
+    let last = region(ALL, 512);
+    machine(&if present { [low, high, last] } else { [low, Region { frames: Frames(0), ..high }, last] })
+}
+
+/// # Safety
+/// As [`Pageyard::add_range`]: nothing of these machines is memory.
+unsafe fn add(yard: &Yard, first: u64, frames: u64) -> Result<(), pageyard::RangeError> {
+    // SAFETY: the caller's promise.
+    unsafe { yard.add_range(&CX, Pfn(first), Frames(frames)) }
+}
+
+#[test]
+fn memory_is_added_frame_by_frame_in_any_order_and_merges() {
+    for present in [true, false] {
+        let yard = half(present);
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut cuts: Vec<u64> = (0..60).map(|_| ALL / 2 + rng.u64(1..ALL / 2)).collect();
+        cuts.extend([ALL / 2, ALL / 2 + 512, ALL / 2 + 1024, ALL]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut parts: Vec<_> = cuts.windows(2).map(|w| (w[0], w[1] - w[0])).collect();
+        rng.shuffle(&mut parts);
+        let mut all = ALL / 2 + 512;
+        for (first, frames) in parts {
+            // SAFETY: frames are numbers here.
+            unsafe { add(&yard, first, frames) }.unwrap();
+            all += frames;
+            let census = yard.audit().unwrap();
+            assert!(census.is_conserved(), "{census:?}");
+            assert_eq!((census.managed, census.allocated), (Frames(all), Frames::ZERO));
+        }
+        yard.drain(CpuSet::All);
+        managed(&yard, ALL + 512, 0);
+        assert_eq!((takes_all(&yard, 0), takes_all(&yard, 14)), (ALL + 512, ALL));
+    }
+}
+
+#[test]
+fn what_is_added_twice_is_a_wrong_free_and_what_is_allocated_is_freed() {
+    let yard = half(true);
+    let first = ALL / 2 + 37;
+    // SAFETY: frames are numbers here.
+    unsafe {
+        add(&yard, first, 5).unwrap();
+        let again = add(&yard, first, 5).unwrap_err();
+        assert_eq!((again.at, again.why), (Pfn(first), RangeFault::Free(FreeError::NotAllocated)));
+        assert_eq!(yard.audit().unwrap().managed, Frames(ALL / 2 + 512 + 5));
+        let held = yard.alloc(&CX, &Request::new(Order::of(3), Migratetype::Movable)).unwrap();
+        add(&yard, held.0, 8).unwrap();
+        assert_eq!(yard.audit().unwrap().allocated, Frames::ZERO);
+        for (first, frames) in [(ALL + 512, 1), (ALL + 500, 13), (u64::MAX, 1), (u64::MAX - 5, 10)] {
+            assert!(add(&yard, first, frames).is_err(), "{first} {frames}");
+        }
+        assert_eq!(add(&yard, first, 0).unwrap_err().why, RangeFault::Empty);
+        offline(&yard, 0, 512).unwrap();
+        let refused = add(&yard, 0, 512).unwrap_err();
+        assert_eq!((refused.at, refused.why), (Pfn(0), RangeFault::Free(FreeError::OutsideArena)));
+    }
+    assert!(yard.audit().unwrap().is_conserved());
+}
+
+#[test]
+fn two_threads_add_parts_of_the_same_pageblocks_while_others_allocate() {
+    for seed in 0..20 {
+        let yard = half(seed % 2 == 0);
+        std::thread::scope(|scope| {
+            for cpu in 0..2 {
+                let yard = &yard;
+                scope.spawn(move || {
+                    let cx = Cx::on(CpuId(cpu));
+                    let mut rng = fastrand::Rng::with_seed(seed);
+                    let mut at = ALL / 2;
+                    // Both cut alike; each adds every second piece.
+                    for piece in 0.. {
+                        let n = rng.u64(1..200).min(ALL - at);
+                        if n == 0 {
+                            break;
+                        }
+                        if piece % 2 == cpu {
+                            let mut left = FrameRange::new(Pfn(at), Frames(n));
+                            // SAFETY: frames are numbers here.
+                            while let Err(why) = unsafe { yard.add_range(&cx, left.first, left.frames) } {
+                                assert_eq!(why.why, RangeFault::Free(FreeError::Busy), "{why}");
+                                left = FrameRange::new(why.at, Frames(at + n - why.at.0));
+                                std::thread::yield_now();
+                            }
+                            let request = Request::new(Order::of(2), Migratetype::Unmovable);
+                            let held = yard.alloc(&cx, &request).unwrap();
+                            yard.free(&cx, held, request.order).unwrap();
+                        }
+                        at += n;
+                    }
+                });
+            }
+        });
+        yard.drain(CpuSet::All);
+        managed(&yard, ALL + 512, 0);
+    }
 }

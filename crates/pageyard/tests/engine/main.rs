@@ -12,6 +12,7 @@ mod conversion;
 mod counters;
 mod doors;
 mod hotplug;
+mod kernel;
 mod nodes;
 mod observer;
 mod panics;

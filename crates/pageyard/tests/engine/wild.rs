@@ -1,12 +1,13 @@
-//! The public calls of compaction accept any number: a zone, pageblock or frame that does not exist yields a value, not
-//! a panic.
+//! Construction and the public calls of compaction accept any number: CPUs, a zone, pageblock or frame that cannot be
+//! yields a value, not a panic.
 
 use pageyard::compaction::{self, Mode};
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    BadRequest, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    Pageyard, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId, ZoneKind,
+    BadRequest, Config, CpuId, CpuSet, Cx, Frames, MAX_CPUS, MapError, MemoryMap, Metadata, Migratetype,
+    NodeId, Order, OwnedPageyard, Pageyard, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId,
+    ZoneKind,
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
@@ -24,6 +25,41 @@ fn machine() -> OwnedPageyard<TryLock> {
 fn conserved(engine: &OwnedPageyard<TryLock>) {
     engine.drain(CpuSet::All);
     assert!(engine.audit().unwrap().is_conserved());
+}
+
+#[test]
+fn no_cpu_and_more_than_there_can_be_are_refused_at_once() {
+    let regions = [Region::managed(Pfn(0), Frames(END), NodeId(0), ZoneKind::Normal)];
+    let map = MemoryMap::new(&regions).unwrap();
+    for cpus in [0, MAX_CPUS + 1, u32::MAX] {
+        let refused = MapError::Cpus { cpus, most: MAX_CPUS };
+        assert_eq!(Pageyard::<TryLock>::layout(&map, &Config::new(cpus)), Err(refused));
+        assert_eq!(Pageyard::owned(&map, Config::new(cpus), TryLock).err(), Some(refused));
+    }
+    assert!(Pageyard::<TryLock>::layout(&map, &Config::new(MAX_CPUS)).is_ok());
+}
+
+#[test]
+fn a_zone_that_is_too_large_is_told_its_own_limit() {
+    let most = Frames(1 << 32);
+    let normal = |start| Region::managed(Pfn(start), Frames(512), NodeId(0), ZoneKind::Normal);
+    let dma = Region::managed(Pfn(0), Frames(512), NodeId(0), ZoneKind::Dma);
+    let map = |regions| MemoryMap::new(regions).unwrap();
+    let layout = |map| Pageyard::<TryLock>::layout(&map, &Config::new(1)).map(|_| ());
+    let fits = [normal(512), normal(most.0 - 512)];
+    assert_eq!(layout(map(&fits)), Ok(()));
+    let spans = [dma, normal(512), normal(most.0)];
+    assert_eq!(layout(map(&spans)), Err(MapError::ZoneTooLarge { zone: ZoneId(1), most }));
+}
+
+#[test]
+fn too_little_metadata_is_told_how_much_it_was() {
+    let regions = [Region::managed(Pfn(0), Frames(END), NodeId(0), ZoneKind::Normal)];
+    let map = MemoryMap::new(&regions).unwrap();
+    let needed = Pageyard::<TryLock>::layout(&map, &Config::new(1)).unwrap().layout.size();
+    let mut memory = vec![0; 100];
+    let refused = Pageyard::new(&map, Config::new(1), TryLock, Metadata::zeroed(&mut memory)).err();
+    assert_eq!(refused, Some(MapError::MetadataTooSmall { needed, given: 100 }));
 }
 
 #[test]

@@ -45,6 +45,16 @@ impl Machine {
         Self::with(pageblocks, Config { percpu_pagelist_high_fraction: 1, ..Config::new(cpus) })
     }
 
+    /// Makes a machine of which one pageblock, neither the first nor the last, is a hole.
+    pub fn with_hole(pageblocks: u64, hole: u64, pcp: bool) -> Arc<Machine> {
+        let region = |first: u64, end: u64| {
+            let frames = Frames((end - first) * PAGEBLOCK);
+            Region::managed(Pfn(first * PAGEBLOCK), frames, NodeId(0), ZoneKind::Normal)
+        };
+        let regions = [region(0, hole), region(hole + 1, pageblocks)];
+        Machine::over(&regions, Config { pcp, ..Config::new(CPUS) }, TryLock)
+    }
+
     fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
         Machine::of(pageblocks, config, TryLock)
     }
@@ -53,9 +63,13 @@ impl Machine {
 impl<P: PerCpu> Machine<P> {
     /// Makes a machine of a zone without watermarks.
     pub fn of(pageblocks: u64, config: Config, percpu: P) -> Arc<Machine<P>> {
-        let frames = pageblocks * PAGEBLOCK;
-        let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
-        let map = MemoryMap::new(&regions).unwrap();
+        let frames = Frames(pageblocks * PAGEBLOCK);
+        Machine::over(&[Region::managed(Pfn(0), frames, NodeId(0), ZoneKind::Normal)], config, percpu)
+    }
+
+    fn over(regions: &[Region], config: Config, percpu: P) -> Arc<Machine<P>> {
+        let map = MemoryMap::new(regions).unwrap();
+        let frames = map.end().0;
         let watermark = WatermarkKnobs {
             min_free_kbytes: Some(0),
             watermark_scale_factor: 0,

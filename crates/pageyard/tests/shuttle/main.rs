@@ -11,6 +11,7 @@ mod compaction;
 mod contig;
 mod eight;
 mod engine;
+mod hotplug;
 mod isolation;
 mod ranges;
 mod reservations;

@@ -369,7 +369,30 @@ impl BlockState {
 
     /// Takes it back into allocation.
     pub(crate) const fn restore(self) -> Option<BlockState> {
-        if self.is_isolated() { Some(BlockState(self.0 & !ISOLATED)) } else { None }
+        if self.0 & (ISOLATED | HOLE) == ISOLATED { Some(BlockState(self.0 & !ISOLATED)) } else { None }
+    }
+
+    /// Begins to make frames managed of a pageblock that was a hole from the start, unless another call does. Until the
+    /// end, its bits and tags are this call's.
+    #[cfg(not(loom))]
+    pub(crate) const fn begin_opening(self) -> Option<BlockState> {
+        if self.0 & (HOLE | HUGE | ISOLATED) == HOLE { Some(BlockState(self.0 | ISOLATED)) } else { None }
+    }
+
+    /// Returns whether a call makes frames of it managed.
+    #[cfg(not(loom))]
+    pub(crate) const fn is_opening(self) -> bool {
+        self.0 & (HOLE | ISOLATED) == HOLE | ISOLATED
+    }
+
+    /// Ends that: it is allocated as a whole, or no bit of it says free.
+    #[cfg(not(loom))]
+    pub(crate) const fn end_opening(self, whole: bool) -> Option<BlockState> {
+        if !self.is_opening() {
+            return None;
+        }
+        let used = FULL | if whole { HUGE } else { BELOW_ALL };
+        Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE) | used))
     }
 
     /// Reserves `n` frames of a pageblock that the caller has isolated: no other call can take those.
@@ -405,10 +428,10 @@ impl BlockState {
         Some(BlockState(self.0 & !(SEQUENCE_ONE - 1) | FULL | HOLE | HUGE))
     }
 
-    /// Makes an offline pageblock, or with `added` one that was a hole from the start, a free movable one.
+    /// Makes an offline pageblock a free movable one.
     #[cfg(not(loom))]
-    pub(crate) const fn bring_online(self, added: bool) -> Option<BlockState> {
-        if !self.is_hole() || self.is_huge() == added {
+    pub(crate) const fn bring_online(self) -> Option<BlockState> {
+        if !self.is_hole() || !self.is_huge() {
             return None;
         }
         Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
@@ -554,6 +577,23 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_is_opened_by_one_call_and_nothing_else_touches_it_meanwhile() {
+        let hole = BlockState::partial(0);
+        let opening = hole.begin_opening().unwrap();
+        assert!(opening.is_opening() && !hole.is_opening());
+        assert_eq!((opening.begin_opening(), opening.restore(), opening.isolate()), (None, None, None));
+        assert_eq!((opening.bring_online(), opening.lease(3), opening.bin()), (None, None, None));
+        assert_eq!((hole.end_opening(false), FRESH.begin_opening()), (None, None));
+        let parts = opening.end_opening(false).unwrap();
+        assert_eq!((parts.free(), parts.is_hole(), parts.is_huge(), parts.hint()), (0, false, false, 0));
+        assert_eq!(parts.release(1, 0).fit(), Some(0));
+        let whole = opening.end_opening(true).unwrap();
+        assert!(whole.is_huge() && whole.release_whole(false).unwrap().is_whole());
+        let offline = FRESH.isolate().unwrap().claim_whole_isolated().unwrap().take_offline().unwrap();
+        assert_eq!(offline.begin_opening(), None, "what was taken offline comes back as a whole");
+    }
+
+    #[test]
     fn only_an_isolated_pageblock_is_claimed_as_isolated() {
         assert_eq!((FRESH.claim_isolated(1), FRESH.claim_whole_isolated()), (None, None));
         let isolated = FRESH.isolate().unwrap();
@@ -573,15 +613,9 @@ mod tests {
         let offline = whole.take_offline().unwrap();
         assert!(offline.is_hole() && !offline.is_isolated() && offline.bin().is_none());
         assert_eq!((offline.claim_any(1), offline.claim_whole(), offline.isolate()), (None, None, None));
-        assert_eq!(
-            (offline.lease(1), offline.take_offline(), offline.bring_online(true)),
-            (None, None, None)
-        );
-        assert!(offline.bring_online(false).unwrap().is_whole());
-        let hole = BlockState::partial(0);
-        assert_eq!(hole.bring_online(false), None);
-        assert!(hole.bring_online(true).unwrap().is_whole());
-        assert_eq!(FRESH.bring_online(true), None);
+        assert_eq!((offline.lease(1), offline.take_offline()), (None, None));
+        assert!(offline.bring_online().unwrap().is_whole());
+        assert_eq!((BlockState::partial(0).bring_online(), FRESH.bring_online()), (None, None));
     }
 
     #[test]

@@ -43,9 +43,10 @@ impl<'m> LooseLists<'m> {
         let tuning = Tuning { high, batch: 1 };
         let mut counting = Carver::counting();
         Self::carve(&mut counting, cpus, tuning);
+        let given = memory.len();
         let mut carver = Carver::of(memory);
         if !carver.has(counting.used()) {
-            return Err(MapError::MetadataTooSmall { needed: counting.used() });
+            return Err(MapError::MetadataTooSmall { needed: counting.used(), given });
         }
         Ok(Self::carve(&mut carver, cpus, tuning))
     }

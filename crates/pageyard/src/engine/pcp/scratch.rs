@@ -105,6 +105,11 @@ pub(crate) struct ScratchArea<'a> {
 }
 
 impl ScratchArea<'_> {
+    /// Returns how many items it holds.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
     /// Returns the scratch area in it.
     pub(crate) fn scratch(&mut self) -> Scratch<'_> {
         // SAFETY: 1. `room` items, as many again and `GROUPS` counts lie there, initialised, in cells that may change.

@@ -1,17 +1,21 @@
-//! Memory that goes offline and comes back, or is added later: whole pageblocks.
+//! Memory that goes offline and comes back by whole pageblocks, or is added later: by pageblocks, or frame by frame.
 
+use crate::engine::geometry::{BLOCK_FRAMES, FrameIdx};
 use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::tag::Tag;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
 use crate::engine::zone::isolated::{IsolatedRange, by_pageblock};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;
+use pageyard_core::error::FreeError;
 use pageyard_core::memmap::{ZoneKind, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
-use pageyard_core::range::{ContigError, FrameRange};
-use pageyard_core::units::{Frames, PAGEBLOCK_ORDER, Pfn};
+use pageyard_core::range::{ContigError, FrameRange, RangeError, RangeFault};
+use pageyard_core::units::{Frames, Order, PAGEBLOCK_ORDER, Pfn};
 use pageyard_core::watermark::{default_min_free_kbytes, watermarks};
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
@@ -77,39 +81,18 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Linux
     /// `online_pages`.
     pub fn online_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), ContigError> {
-        self.bring_online(cx, first, frames, false)
-    }
-
-    /// Brings pageblocks online for the first time, of which the memory map says that no frame is managed: memory that
-    /// was added later, in a region of a zone that the map holds as not managed from the start.
-    ///
-    /// # Errors
-    /// As [`online_range`](Pageyard::online_range), for pageblocks that are not such.
-    ///
-    /// # Safety
-    /// The frames are memory, of the zone's kind and node, and nothing else uses it: from now on they are handed out.
-    ///
-    /// # Linux
-    /// `add_memory`, and `online_pages`. Difference: the zone spans the region from the start, so its metadata is
-    /// there.
-    pub unsafe fn add_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), ContigError> {
-        self.bring_online(cx, first, frames, true)
-    }
-
-    fn bring_online(&self, cx: &Cx, first: Pfn, frames: Frames, added: bool) -> Result<(), ContigError> {
         let place = self.span_of(cx, FrameRange::new(first, frames))?;
         check_whole(first, frames)?;
         let (zone, pageblocks) = (place.zone, &place.zone.pageblocks);
         let blocks = || by_pageblock(place.first, place.end).map(|(frame, _)| frame.block());
-        let can = |state: BlockState| state.bring_online(added);
-        if let Some(block) = blocks().find(|block| can(pageblocks.frames.state(*block)).is_none()) {
+        if let Some(block) = blocks().find(|block| pageblocks.frames.state(*block).bring_online().is_none()) {
             return Err(ContigError::Busy { at: pageblocks.pfn(block.first_frame()) });
         }
         let mut brought = Ok(());
         for block in blocks() {
             // Managed before it can be allocated.
             zone.online.change(PAGEBLOCK_ORDER.frames(), true);
-            if !pageblocks.transit(block, can) {
+            if !pageblocks.transit(block, BlockState::bring_online) {
                 zone.online.change(PAGEBLOCK_ORDER.frames(), false);
                 brought = Err(ContigError::Busy { at: pageblocks.pfn(block.first_frame()) });
                 break;
@@ -119,6 +102,89 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         brought
     }
 
+    /// Adds free memory, frame by frame, at any time: frames of a zone that the memory map holds as not managed, or
+    /// that lie in one of its holes, are managed and free afterwards. Frames that are managed already are freed, as by
+    /// [`free_range`](Pageyard::free_range).
+    ///
+    /// # Errors
+    /// As [`free_range`](Pageyard::free_range). [`FreeError::Busy`] also where another call adds frames of the same
+    /// pageblock; the range can be added again. [`FreeError::OutsideArena`] also for a pageblock that was taken
+    /// offline.
+    ///
+    /// # Safety
+    /// Frames that are not managed yet are memory, of the zone's kind and node, and nothing else uses them: from now on
+    /// they are handed out.
+    ///
+    /// # Concurrency
+    /// Lock-free for allocations and frees. A thread that stops in the middle keeps others from adding frames of the
+    /// same pageblock, and those that it made managed from being free.
+    ///
+    /// # Linux
+    /// `free_reserved_area`, and `generic_online_page`.
+    pub unsafe fn add_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), RangeError> {
+        // Where the range is not one of a zone, freeing it says why.
+        let Ok(place) = self.span_of(cx, FrameRange::new(first, frames)) else {
+            return self.free_range(cx, first, frames);
+        };
+        let (zone, pageblocks) = (place.zone, &place.zone.pageblocks);
+        let (mut added, mut freed) = (Frames::ZERO, Frames::ZERO);
+        let done = by_pageblock(place.first, place.end).try_for_each(|(part, n)| {
+            let at = pageblocks.pfn(part);
+            let stopped = |why| RangeError { at, freed, why: RangeFault::Free(why) };
+            added += self.manage(zone, part, n).map_err(stopped)?;
+            let free = self.free_range(cx, at, Frames(n.into()));
+            free.map_err(|why| RangeError { freed: freed + why.freed, ..why })?;
+            freed += Frames(n.into());
+            Ok(())
+        });
+        if added > Frames::ZERO {
+            self.settle_watermarks();
+        }
+        done
+    }
+
+    /// Makes those of `n` frames of a pageblock managed and allocated that are not managed; returns how many.
+    fn manage(&self, zone: &Zone<'_>, first: FrameIdx, n: u32) -> Result<Frames, FreeError> {
+        let (pageblocks, frames, block) = (&zone.pageblocks, &zone.pageblocks.frames, first.block());
+        // Counted before it is told: an observer that panics leaves the frames to another call that adds them.
+        let note = |frame, order: Order| {
+            zone.online.change(order.frames(), true);
+            self.observer.allocated(pageblocks.pfn(frame), order, Migratetype::Movable);
+        };
+        if frames.state(block).is_hole() {
+            if frames.state(block).is_huge() {
+                return Err(FreeError::OutsideArena);
+            }
+            if !pageblocks.transit(block, BlockState::begin_opening) {
+                return Err(FreeError::Busy);
+            }
+            let whole = n == BLOCK_FRAMES;
+            if whole {
+                frames.set_tag(first, Tag::Allocated(PAGEBLOCK_ORDER));
+            } else {
+                for frame in block.first_frame().run(BLOCK_FRAMES as usize) {
+                    frames.set_tag(frame, Tag::Hole);
+                }
+                // No other call looks at the bits of a hole; what ends it publishes them.
+                frames.take_huge(block);
+            }
+            pageblocks.transit(block, |state| state.end_opening(whole));
+            if whole {
+                note(first, PAGEBLOCK_ORDER);
+                return Ok(PAGEBLOCK_ORDER.frames());
+            }
+        }
+        let mut added = Frames::ZERO;
+        for frame in first.run(n as usize) {
+            // Nothing else writes the tag of a frame that is not managed, whatever its pageblock's bias.
+            if frames.retag(frame, Tag::Hole, Tag::Allocated(Order::ZERO)).is_ok() {
+                note(frame, Order::ZERO);
+                added += Frames(1);
+            }
+        }
+        Ok(added)
+    }
+
     /// Computes all watermarks anew from what is online.
     ///
     /// # Linux
@@ -126,20 +192,15 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     pub(crate) fn settle_watermarks(&self) {
         let mut change = self.main.online.count_change();
         loop {
-            let span = |z: usize| {
-                let zone = &self.zones[z];
-                ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span }
-            };
-            let lowmem = (0..self.zones.len()).map(span).filter(|z| z.kind <= ZoneKind::Normal);
-            let lowmem = lowmem.map(|z| z.managed).sum();
-            let spans: [_; pageyard_core::memmap::MAX_ZONES] =
-                core::array::from_fn(|z| (z < self.zones.len()).then(|| span(z)));
+            let span = |zone: &Zone<'_>| ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
+            let spans = || self.zones.iter().map(span);
+            let lowmem = spans().filter(|z| z.kind <= ZoneKind::Normal).map(|z| z.managed).sum();
             let knobs = &self.config.watermark;
-            let kib = knobs.min_free_kbytes.unwrap_or_else(|| {
-                default_min_free_kbytes(spans.iter().flatten(), knobs.transparent_hugepage)
-            });
-            for (zone, span) in self.zones.iter().zip(spans.iter().flatten()) {
-                zone.online.set_marks(watermarks(span, lowmem, kib, knobs.watermark_scale_factor));
+            let default = || default_min_free_kbytes(spans(), knobs.transparent_hugepage);
+            let kib = knobs.min_free_kbytes.unwrap_or_else(default);
+            for zone in self.zones {
+                let marks = watermarks(&span(zone), lowmem, kib, knobs.watermark_scale_factor);
+                zone.online.set_marks(marks);
             }
             // Of two calls, the one that comes second here has seen the other's change, and stores last.
             let now = self.main.online.changes();
