@@ -16,7 +16,9 @@ pub(crate) const AT_ONCE: bool =
 
 /// Eight tags in one word.
 #[derive(Clone, Copy)]
-pub(crate) struct Eight<'m>(&'m [A8; EIGHT]);
+pub(crate) struct Eight<'m>(
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is none"))] &'m [A8; EIGHT],
+);
 
 impl<'m> Eight<'m> {
     /// Returns the tags from `first`, a multiple of eight. Tags begin at a cache line.

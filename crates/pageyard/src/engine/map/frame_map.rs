@@ -193,13 +193,21 @@ impl<'m> FrameMap<'m> {
         !self.bits[block.get() * WORDS + word].load(SeqCst) & WORD_MASK
     }
 
+    /// Returns the words of a pageblock. How many there are is nothing that the compiler knows: written out for each
+    /// word, the loops of claims would be a quarter of the engine's code.
+    #[inline(always)]
+    fn words(&self, block: BlockIdx) -> &'m [A64] {
+        let first = block.get() * WORDS;
+        &self.bits[first..first + core::hint::black_box(WORDS)]
+    }
+
     /// Takes one block of at most word size from a reservation.
     #[inline]
     pub(crate) fn claim_one(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
         let is_part = order.get() < WORD_ORDER;
-        for pass in 0..PASSES {
-            for at in 0..WORDS {
-                let word = &self.bits[block.get() * WORDS + at];
+        let words = self.words(block);
+        for pass in 0..core::hint::black_box(PASSES) {
+            for (at, word) in words.iter().enumerate() {
                 // ORDER: SeqCst, as in `free_bits`.
                 let mut old = word.load(SeqCst);
                 loop {
@@ -227,9 +235,11 @@ impl<'m> FrameMap<'m> {
     /// Takes up to `n` single frames of a reservation; returns how many it took.
     pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, took: &mut Took) -> u32 {
         let mut left = n;
-        for pass in 0..PASSES {
-            for w in 0..WORDS {
-                let free = self.free_bits(block, w);
+        let words = self.words(block);
+        for pass in 0..core::hint::black_box(PASSES) {
+            for (w, word) in words.iter().enumerate() {
+                // ORDER: SeqCst, as in `free_bits`.
+                let free = !word.load(SeqCst) & WORD_MASK;
                 // Words that are already spoiled come first, unless a whole word is wanted.
                 if free == 0 || (pass == 0 && free == WORD_MASK && left < WORD_FRAMES) {
                     continue;
@@ -237,9 +247,9 @@ impl<'m> FrameMap<'m> {
                 let want = lowest(free, left);
                 // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done
                 // with them.
-                let old = self.bits[block.get() * WORDS + w].fetch_or(want, AcqRel);
+                let old = word.fetch_or(want, AcqRel);
                 let got = want & !old;
-                took.add(w, got, !old);
+                took.add(w % WORDS, got, !old);
                 left -= got.count_ones();
                 if left == 0 {
                     return n;
@@ -252,9 +262,9 @@ impl<'m> FrameMap<'m> {
     /// Takes up to `n` blocks of `order`, each inside a word; returns how many.
     pub(crate) fn claim_runs(&self, block: BlockIdx, order: Order, n: u32, took: &mut Took) -> u32 {
         let mut left = n;
-        for pass in 0..2 {
-            for w in 0..WORDS {
-                let word = &self.bits[block.get() * WORDS + w];
+        let words = self.words(block);
+        for pass in 0..core::hint::black_box(2) {
+            for (w, word) in words.iter().enumerate() {
                 // ORDER: Relaxed: the compare-and-swap decides.
                 let mut old = word.load(Relaxed);
                 loop {
@@ -270,7 +280,7 @@ impl<'m> FrameMap<'m> {
                     // ORDER: Acquire pairs with the Release in `release_bits`.
                     match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                         Ok(_) => {
-                            took.add(w, want, free);
+                            took.add(w % WORDS, want, free);
                             left -= want.count_ones() >> order.get();
                             break;
                         }

@@ -223,14 +223,19 @@ impl<'m> Index<'m> {
     }
 
     /// Corrects one order's bitmap.
+    #[inline(never)]
     fn settle_run(&self, word: usize, k: usize) {
         self.near.settle(k, word, || runs(self.whole(word), k as u8 + 1) != 0);
         if k + 1 == NEAR {
-            for far in 0..FAR {
-                let full = || self.near.leaf(NEAR - 1, word >> FAN_ORDER);
-                self.far.settle(far, word >> FAN_ORDER, || runs(full(), far as u8 + 1) != 0);
-            }
+            (0..FAR).for_each(|far| self.settle_far(word >> FAN_ORDER, far));
         }
+    }
+
+    /// Corrects the bitmap of one of the large orders.
+    #[inline(never)]
+    fn settle_far(&self, word: usize, far: usize) {
+        let full = || self.near.leaf(NEAR - 1, word);
+        self.far.settle(far, word, || runs(full(), far as u8 + 1) != 0);
     }
 
     /// Finds the fullest pageblock of type `ty` in one of `bins`, at or after `start` if one is near.
@@ -295,10 +300,9 @@ impl<'m> Index<'m> {
             } else {
                 let far = k - NEAR;
                 let word = self.far.find(far, start >> FAN_ORDER, effort)?;
-                let starts = || runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
-                let now = starts();
+                let now = runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
                 if now == 0 {
-                    self.far.settle(far, word, || starts() != 0);
+                    self.settle_far(word, far);
                 }
                 (now != 0).then(|| (word << FAN_ORDER | now.trailing_zeros() as usize) << FAN_ORDER)
             };

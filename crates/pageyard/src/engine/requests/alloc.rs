@@ -4,7 +4,7 @@ use crate::engine::geometry::{BATCH, FrameIdx, LARGEST, PAGEBLOCK};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::map::type_code::TypeCode;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::scratch::StackScratch;
+use crate::engine::pcp::scratch::ScratchArea;
 use crate::engine::pcp::tuning::{ListIdx, list_of};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -90,8 +90,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Allocates a block of an order without a list from the CPU's current pageblock: the usual case for such a
-    /// request, without the search.
-    #[inline]
+    /// request, without the search. Not inlined, so that its part of the stack is free again when the search begins.
+    #[inline(never)]
     fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let (order, ty) = (request.order, request.migratetype);
         let plain = order < PAGEBLOCK
@@ -263,13 +263,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Some(pfn);
         }
         let mut blocks = self.refill_size(zone, cx, request, list);
-        let mut area = if blocks as usize > BATCH { self.scratch_areas.take(cpu) } else { None };
-        let mut stack = StackScratch::new();
-        let items = match &mut area {
-            Some(area) => area.scratch().items,
-            None => stack.scratch().items,
-        };
-        blocks = blocks.min(items.len() as u32);
+        let area = if blocks as usize > BATCH { self.scratch_areas.take(cpu) } else { None };
+        blocks = blocks.min(area.as_ref().map_or(BATCH, ScratchArea::room) as u32);
         let watch = zone.pageblocks.watch_isolations();
         let atomic = wants_highatomic(request);
         if atomic && let Some(pfn) = self.take_reserved(zone, cx, request, effort) {
@@ -282,7 +277,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Some(pfn);
         }
         let got = self.claim_or_steal(zone, Want { ty, order, blocks, cpu }, effort)?;
-        let pfn = self.hand_out_first(zone, cx, &got, request, (list, watch), items);
+        let pfn = self.hand_out_first(zone, cx, &got, request, (list, watch), area);
         self.reserve_for(zone, cx, request, &got);
         Some(pfn)
     }

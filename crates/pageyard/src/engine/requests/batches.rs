@@ -8,7 +8,7 @@ use crate::engine::map::tree::SearchEffort;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::scratch::{Scratch, StackScratch};
+use crate::engine::pcp::scratch::{Scratch, ScratchArea, StackScratch};
 use crate::engine::pcp::tuning::{ListIdx, MOST_WHOLES};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -38,6 +38,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Claims pageblocks: one for the caller, the others for a list.
+    #[inline(never)]
     pub(crate) fn claim_wholes(
         &self,
         zone: &Zone<'_>,
@@ -61,7 +62,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype))
     }
 
-    /// Hands out the first claimed block; the others go to the list, or back to the zone. `items` has room for all.
+    /// Hands out the first claimed block; the others go to the list, or back to the zone. They fit into the area, or,
+    /// where there is none, into a batch.
+    #[inline(never)]
     pub(crate) fn hand_out_first(
         &self,
         zone: &Zone<'_>,
@@ -69,12 +72,17 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         got: &Got,
         request: &Request,
         (list, watch): (ListIdx, Unchanged<'_>),
-        items: &mut [u32],
+        mut area: Option<ScratchArea<'_>>,
     ) -> Pfn {
         let (order, base) = (request.order, got.block.first_frame());
         if order == PAGEBLOCK {
             return self.hand_out(zone, cx, base, request.order, request.migratetype);
         }
+        let mut few = [0; BATCH];
+        let items = match &mut area {
+            Some(area) => area.scratch().items,
+            None => &mut few[..],
+        };
         let mut n = 0;
         for_each_down(&got.masks, order, |offset| {
             items[n] = got.block.frame(offset).item();
@@ -156,6 +164,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Releases blocks without an owner.
+    #[inline(never)]
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: Order) {
         if let [item] = items {
             return self.release_one(zone, cpu, FrameIdx::of_item(*item), order);
@@ -187,7 +196,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return;
         }
         if order == PAGEBLOCK {
-            scratch.items[..n].sort_unstable();
+            sort_few(&mut scratch.items[..n]);
             return self.add_free(zone, cpu, pageblocks.release_wholes(&scratch.items[..n]));
         }
         let dirty = if zeros { zeros_last(pageblocks, &mut scratch.items[..n], order) } else { n };
@@ -196,6 +205,17 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 let freed = release_group(pageblocks, cpu, scratch, group, order, zero);
                 self.add_free(zone, cpu, freed);
             }
+        }
+    }
+}
+
+/// Sorts the pageblocks of a list, of which there are few: the library's sort is 4 KiB of code.
+fn sort_few(items: &mut [u32]) {
+    for sorted in 1..items.len() {
+        let mut at = sorted;
+        while at > 0 && items[at] < items[at - 1] {
+            items.swap(at, at - 1);
+            at -= 1;
         }
     }
 }
