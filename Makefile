@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
+	test-freestanding test-bounds test-portable test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -36,7 +36,7 @@ test: build-tests
 verify-here:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
 	$(MAKE) --jobs=2 --output-sync=target \
-		test-recordings test-experiments test-shuttle test-loom test-stop test-freestanding
+		test-recordings test-experiments test-shuttle test-loom test-stop test-freestanding test-bounds test-portable
 
 VERIFY_STRESS_SECONDS ?= 60
 verify: test
@@ -81,6 +81,14 @@ test-stop:
 test-freestanding:
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
+
+# How deep calls reach down the stack and how large the engine's code is, against docs/design/bounds.md.
+test-bounds:
+	bench/bounds.py
+
+# The oldest compiler and the other processors that are promised.
+test-portable:
+	bench/portable
 
 # Every kind of call at once, with overflow checks and assertions, from more threads than CPUs, ten minutes under each
 # protection of the per-CPU lists.

@@ -112,11 +112,8 @@ impl<'a> ArenaBuilder<'a> {
         let region = Region::managed(Pfn(0), mapping.frames(), NodeId(0), ZoneKind::Normal);
         // Zeros or not, the kernel's memory is not touched here.
         let regions = [if is_zeros { region.zeroed() } else { region }];
-        let mut config = self.config.unwrap_or_else(|| {
-            let mut config = Config::new(possible_cpus());
-            config.watermark.min_free_kbytes = Some(0);
-            config
-        });
+        let default = || Config { compaction: true, ..Config::pool(possible_cpus()) };
+        let mut config = self.config.unwrap_or_else(default);
         config.cpus = config.cpus.max(possible_cpus());
         let clears_all = config.init_on_alloc || config.init_on_free;
         let clearer = self.clearer.unwrap_or_else(|| *Clearer::of_this_machine());

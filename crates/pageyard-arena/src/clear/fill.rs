@@ -16,7 +16,10 @@ mod processor {
     /// CPUID 0x8000_0008, EBX, bit 0.
     fn has_clzero() -> bool {
         static CLZERO: OnceLock<bool> = OnceLock::new();
-        *CLZERO.get_or_init(|| __cpuid(0x8000_0000).eax >= 0x8000_0008 && __cpuid(0x8000_0008).ebx & 1 == 1)
+        #[allow(unused_unsafe, reason = "the call was unsafe before Rust 1.94")]
+        // SAFETY: every processor of 64 bits has the instruction.
+        let leaf = |n| unsafe { __cpuid(n) };
+        *CLZERO.get_or_init(|| leaf(0x8000_0000).eax >= 0x8000_0008 && leaf(0x8000_0008).ebx & 1 == 1)
     }
 
     pub fn has(primitive: Primitive) -> bool {
