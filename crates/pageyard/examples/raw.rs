@@ -1,21 +1,17 @@
-//! An instance that borrows the memory of its metadata, in ten lines: the size query, the memory, the instance.
+//! An instance that borrows the memory of its metadata, in ten lines: what there is, the size query, the memory, the
+//! instance.
 
-use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard, Pfn, Region,
-    Request, TryLock, ZoneKind,
-};
+use pageyard::{Metadata, Order, Pageyard, Request};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let regions = [Region::managed(Pfn(0x100), Frames(1 << 16), NodeId(0), ZoneKind::Normal)];
-    let map = MemoryMap::new(&regions)?;
-    let config = Config::new(4);
-    let mut memory = vec![0; Pageyard::<TryLock>::layout(&map, &config)?.layout.size()];
-    let yard = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory))?;
+    let builder = Pageyard::builder().cpus(4).usable(0x10_0000..0x1010_0000);
+    let mut memory = vec![0; builder.layout()?.layout.size()];
+    let yard = builder.build_in(Metadata::zeroed(&mut memory))?;
 
-    let cx = Cx::on(CpuId(0));
-    let pfn = yard.alloc(&cx, &Request::new(Order::of(3), Migratetype::Movable))?;
+    let (cpu, order) = (yard.cpu(3)?, Order::of(3));
+    let pfn = cpu.alloc(Request::of(order).movable())?;
     println!("eight frames from {pfn} on");
-    yard.free(&cx, pfn, Order::of(3))?;
-    println!("freed again: {}", yard.free(&cx, pfn, Order::of(3)).unwrap_err());
+    cpu.free(pfn, order)?;
+    println!("freed again: {}", cpu.free(pfn, order).unwrap_err());
     Ok(())
 }

@@ -1,9 +1,6 @@
 //! Frames for the page tables and mappings of the `x86_64` crate, of all three of its page sizes.
 
-use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PAGE_SIZE, PageAllocator, Pageyard,
-    Pfn, Region, Request, TryLock, ZoneKind,
-};
+use pageyard::{Cpu, Frames, Order, PAGE_SIZE, PageAllocator, Pageyard, Pfn};
 use x86_64::structures::paging::{
     FrameAllocator, FrameDeallocator, Mapper, OffsetPageTable, Page, PageSize, PageTable, PageTableFlags,
     PhysFrame, Size2MiB, Size4KiB, Translate,
@@ -11,34 +8,33 @@ use x86_64::structures::paging::{
 use x86_64::{PhysAddr, VirtAddr};
 
 /// Any allocator, on one CPU.
-struct Physical<A>(A, CpuId);
+struct Physical<'a, A>(Cpu<'a, A>);
 
 fn order<S: PageSize>() -> Order {
     Order::of((S::SIZE / PAGE_SIZE).trailing_zeros() as u8)
 }
 
 // SAFETY: `PageAllocator` promises that a block has one owner, and is aligned to its size.
-unsafe impl<A: PageAllocator, S: PageSize> FrameAllocator<S> for Physical<A> {
+unsafe impl<A: PageAllocator, S: PageSize> FrameAllocator<S> for Physical<'_, A> {
     fn allocate_frame(&mut self) -> Option<PhysFrame<S>> {
-        let pfn = self.0.alloc(&Cx::on(self.1), &Request::new(order::<S>(), Migratetype::Unmovable)).ok()?;
-        PhysFrame::from_start_address(PhysAddr::new(pfn.0 * PAGE_SIZE)).ok()
+        let pfn = self.0.alloc(order::<S>()).ok()?;
+        PhysFrame::from_start_address(PhysAddr::new(pfn.address().0)).ok()
     }
 }
 
-impl<A: PageAllocator, S: PageSize> FrameDeallocator<S> for Physical<A> {
+impl<A: PageAllocator, S: PageSize> FrameDeallocator<S> for Physical<'_, A> {
     unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>) {
         let pfn = Pfn(frame.start_address().as_u64() / PAGE_SIZE);
-        self.0.free(&Cx::on(self.1), pfn, order::<S>()).expect("a frame that was allocated");
+        self.0.free(pfn, order::<S>()).expect("a frame that was allocated");
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The machine: 16 MiB, seen at an offset. Frame 0 holds the root of the page tables, so it is not managed.
+    // The machine: 16 MiB, seen at an offset. Frame 0 holds the root of the page tables, so it is not usable.
     let mut memory = vec![PageTable::new(); 4096];
     let offset = VirtAddr::from_ptr(memory.as_mut_ptr());
-    let regions = [Region::managed(Pfn(1), Frames(4095), NodeId(0), ZoneKind::Normal)];
-    let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(1), TryLock)?;
-    let mut frames = Physical(&*yard, CpuId(0));
+    let yard = Pageyard::builder().usable(PAGE_SIZE..16 << 20).build()?;
+    let mut frames = Physical(yard.cpu(0)?);
 
     let huge: PhysFrame<Size2MiB> = frames.allocate_frame().ok_or("no huge frame")?;
     let page = Page::<Size2MiB>::containing_address(VirtAddr::new(0x4000_0000));
