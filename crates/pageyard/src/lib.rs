@@ -15,7 +15,7 @@
 //! let huge = cpu.alloc(Order::HUGE)?; // for contents that do not move, at once or not at all
 //! cpu.free(huge, Order::HUGE)?;
 //! assert_eq!(cpu.free(huge, Order::HUGE), Err(FreeError::NotAllocated)); // a second free is a value, not a crash
-//! let page = cpu.alloc(Request::order(0).movable().waiting())?;
+//! let page = cpu.alloc(Request::order(0).movable().waiting())?; // drains other CPUs' lists before it is refused
 //! cpu.free(page, Order::ZERO)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
