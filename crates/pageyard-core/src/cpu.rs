@@ -7,8 +7,8 @@ use crate::units::{CpuId, Order, Pfn};
 
 /// The calls of an allocator that run on one CPU.
 ///
-/// It is two words wide and can be copied. Whoever holds it promises nothing: which calls may overlap is the
-/// allocator's to say, as where the CPU is named with each call.
+/// It can be copied, and gives no exclusive use of the CPU: which calls may overlap depends on the allocator, as where
+/// each call names the CPU.
 #[derive(Debug)]
 pub struct Cpu<'a, A: ?Sized> {
     allocator: &'a A,

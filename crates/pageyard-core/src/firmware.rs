@@ -111,7 +111,7 @@ pub enum FirmwareError {
     },
     /// The regions are not a memory map that an instance can have.
     Map(MapError),
-    /// What can be set up once is set up a second time.
+    /// The instance was set up before, or setting it up has failed.
     SetUpTwice,
 }
 

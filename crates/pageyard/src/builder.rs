@@ -10,7 +10,7 @@ use pageyard_core::units::NodeId;
 /// How many ranges a builder takes.
 const RANGES: usize = 32;
 
-/// What an instance is made from: memory as ranges of bytes, and settings that have defaults.
+/// Collects the memory and the settings of an instance: ranges of bytes, and settings with defaults.
 ///
 /// By default there is one CPU and one zone, lists stand behind a lock that is tried once ([`TryLock`]), and nothing is
 /// kept back ([`Config::pool`]). A range that is refused is reported when the instance is built.

@@ -46,8 +46,8 @@ impl Config {
         Config { watermark, percpu_pagelist_high_fraction: 8, ..Config::new(cpus) }
     }
 
-    /// Makes a configuration for a pool of buffers, whose frames nobody moves: as [`Config::kernel`], without
-    /// compaction.
+    /// Makes a configuration for a pool of buffers: that of [`Config::kernel`] without compaction, since nobody moves
+    /// buffers.
     #[must_use]
     pub fn pool(cpus: u32) -> Config {
         Config { compaction: false, ..Config::kernel(cpus) }

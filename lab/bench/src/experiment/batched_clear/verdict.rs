@@ -66,7 +66,7 @@ fn noise(rows: &Rows, metric: &str) -> f64 {
     pair(rows, metric).abs().max(DISTURBED)
 }
 
-/// Five full runs had 86.6 to 98.6 % of the best single primitive, and 2.28 to 2.75 times `memset`, on two hosts.
+/// Five full runs had 86.6 to 98.6 % of the best single primitive, and 2.28 to 2.75 times `memset`.
 const RATES: f64 = 10.0;
 
 /// Five full runs had 0.58 to 3.85 ms at the 99th percentile of a stretch.

@@ -93,7 +93,7 @@ fn instructions(rows: &Rows) -> Claim {
     )
 }
 
-/// Five full runs of the same code had 3.9 to 6.0 % at the median batch.
+/// Four full runs of the same code had 3.9 to 6.0 % at the median batch.
 const RUNS: f64 = 2.1;
 
 /// The size of the saving.
