@@ -45,6 +45,10 @@ pub enum RangeFault {
     Overflow,
     /// The frame cannot be freed.
     Free(FreeError),
+    /// The frame cannot be added as unaccepted: it is managed already, or already waits to be accepted.
+    Managed,
+    /// The frame was not accepted, or nothing accepts memory.
+    NotAccepted,
 }
 
 /// Why a range was not freed as a whole: where it stopped, and what was freed before that.
@@ -67,6 +71,8 @@ impl fmt::Display for RangeFault {
             RangeFault::Empty => f.write_str("the range has no frames"),
             RangeFault::Overflow => f.write_str("the range reaches past the largest frame number"),
             RangeFault::Free(why) => why.fmt(f),
+            RangeFault::Managed => f.write_str("the frame is managed already, or waits to be accepted"),
+            RangeFault::NotAccepted => f.write_str("the frame was not accepted"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A kernel's frames: an instance in a static, set up once.
 
-use crate::engine::{Config, Metadata, Pageyard, TryLock};
+use crate::engine::{Accept, Config, Metadata, Pageyard, TryLock};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -26,8 +26,9 @@ const READY: u8 = 2;
 /// The frames of a kernel, for a static.
 ///
 /// Before it is set up, and where setting it up failed, it has no memory: requests are refused with
-/// [`AllocError::OutOfMemory`]. It keeps nothing back ([`Config::kernel`]), and every call may run in an interrupt
-/// ([`TryLock`]).
+/// [`AllocError::OutOfMemory`]. It keeps nothing back ([`Config::kernel`]), and allocations may run in an interrupt
+/// ([`TryLock`]). So may frees, except that one which waits for a call that splits the same block must not have
+/// interrupted it.
 ///
 /// # Examples
 /// ```
@@ -50,6 +51,7 @@ const READY: u8 = 2;
 /// ```
 pub struct KernelFrames {
     state: AtomicU8,
+    accept: Option<Accept>,
     yard: UnsafeCell<MaybeUninit<Pageyard<'static, TryLock>>>,
 }
 
@@ -62,7 +64,18 @@ impl KernelFrames {
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> KernelFrames {
-        KernelFrames { state: AtomicU8::new(EMPTY), yard: UnsafeCell::new(MaybeUninit::uninit()) }
+        KernelFrames {
+            state: AtomicU8::new(EMPTY),
+            accept: None,
+            yard: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// Makes it for a guest of a confidential machine: `accept` makes memory usable that was
+    /// [added unaccepted](KernelFrames::add_unaccepted). See [`Config::accept`].
+    #[must_use]
+    pub const fn accepting(accept: fn(FrameRange) -> bool) -> KernelFrames {
+        KernelFrames { accept: Some(Accept(accept)), ..KernelFrames::new() }
     }
 
     /// Finds frames for the metadata that end at or below an address, and reserves them: see
@@ -75,7 +88,9 @@ impl KernelFrames {
         cpus: u32,
         below: u64,
     ) -> Result<Range<Pfn>, FirmwareError> {
-        Pageyard::<TryLock>::place_metadata_below(firmware, &Config::kernel(cpus), below)
+        // Lists are larger where memory is accepted later.
+        let config = Config { accept: Some(Accept(|_| false)), ..Config::kernel(cpus) };
+        Pageyard::<TryLock>::place_metadata_below(firmware, &config, below)
     }
 
     /// Sets it up, with metadata in `memory`, which is [placed](KernelFrames::place) in the map or lies elsewhere. It
@@ -95,7 +110,8 @@ impl KernelFrames {
             return Err(FirmwareError::SetUpTwice);
         }
         let regions = firmware.regions()?;
-        let yard = Pageyard::new(&regions.map(), Config::kernel(cpus), TryLock, Metadata::zeroed(memory))?;
+        let config = Config { accept: self.accept, ..Config::kernel(cpus) };
+        let yard = Pageyard::new(&regions.map(), config, TryLock, Metadata::zeroed(memory))?;
         // SAFETY: this call took the state from `EMPTY`, and nothing reads the cell before the store below.
         unsafe { (*self.yard.get()).write(yard) };
         // ORDER: Release pairs with the Acquire in `yard`.
@@ -153,6 +169,21 @@ impl KernelFrames {
     pub unsafe fn add(&self, cpu: CpuId, at: PhysAddr, bytes: u64) -> Result<(), RangeError> {
         // SAFETY: the caller's promise.
         self.repeat(at, bytes, |yard, part| unsafe { yard.add_range(&Cx::on(cpu), part.first, part.frames) })
+    }
+
+    /// Adds memory that is accepted when it is needed: see [`Pageyard::add_unaccepted`]. In the firmware's map it is
+    /// usable and [reserved](FirmwareMap::reserved): memory that is there, and not managed yet.
+    ///
+    /// # Errors
+    /// As there; [`FreeError::Misaligned`]. [`FreeError::OutsideArena`] also before it is set up.
+    ///
+    /// # Safety
+    /// As [`Pageyard::add_unaccepted`].
+    pub unsafe fn add_unaccepted(&self, cpu: CpuId, at: PhysAddr, bytes: u64) -> Result<(), RangeError> {
+        // SAFETY: the caller's promise.
+        self.repeat(at, bytes, |yard, part| unsafe {
+            yard.add_unaccepted(&Cx::on(cpu), part.first, part.frames)
+        })
     }
 
     /// Calls with a range, and with what is left of it as long as that is busy.

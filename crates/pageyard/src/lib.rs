@@ -79,17 +79,21 @@ extern crate alloc;
 #[cfg(loom)]
 extern crate std;
 
+#[cfg(not(loom))]
+mod boot;
 mod builder;
 pub mod engine;
 #[cfg(not(loom))]
 mod kernel;
 mod placement;
 
+#[cfg(not(loom))]
+pub use boot::{BootFrames, GiveError};
 pub use builder::Builder;
 #[cfg(not(loom))]
 pub use kernel::KernelFrames;
 
 #[cfg(feature = "alloc")]
 pub use engine::OwnedPageyard;
-pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
+pub use engine::{Accept, Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
 pub use pageyard_core::*;

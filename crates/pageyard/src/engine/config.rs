@@ -1,6 +1,7 @@
 //! How an instance is set up.
 
 use pageyard_core::memmap::NR_ZONE_KINDS;
+use pageyard_core::range::FrameRange;
 use pageyard_core::watermark::{ReserveRule, WatermarkKnobs};
 
 /// How an instance is set up.
@@ -28,7 +29,24 @@ pub struct Config {
     pub init_on_alloc: bool,
     /// `init_on_free`: every block is cleared when it is freed. Needs something that clears.
     pub init_on_free: bool,
+    /// Accepts memory that was [added unaccepted](crate::Pageyard::add_unaccepted).
+    pub accept: Option<Accept>,
 }
+
+/// Accepts a range of frames from the platform, and says whether that succeeded: they may be touched then.
+///
+/// It runs in the context of an allocation request, or of [`add_unaccepted`](crate::Pageyard::add_unaccepted). Several
+/// CPUs may call it at the same time, for different frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Accept(pub fn(FrameRange) -> bool);
+
+impl PartialEq for Accept {
+    fn eq(&self, other: &Accept) -> bool {
+        core::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Accept {}
 
 impl Config {
     /// Makes a configuration for a kernel without reclaim: nothing is kept back from any request that may use a zone.
@@ -66,6 +84,7 @@ impl Config {
             compaction_proactiveness: 0,
             init_on_alloc: false,
             init_on_free: false,
+            accept: None,
         }
     }
 }

@@ -16,12 +16,14 @@
 //!   `isolated`: pageblocks that are taken out of allocation; `marks`: how far down a request may go. `Zone` ties them
 //!   to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
-//! * `config`: how an instance is set up; `yard`: an instance and its construction.
+//! * `config`: how an instance is set up; `yard`: an instance and its construction; `managed`: how much memory it has,
+//!   which watermarks follow.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
 //!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
 //!   served from.
 //! * `held`: frames that the engine holds for itself while it moves others; `evacuate`: a range emptied.
-//! * `ranges`: frames by their numbers, in any pieces. `compaction`: blocks and runs of pageblocks made free.
+//! * `ranges`: frames by their numbers, in any pieces, and memory that comes and goes. `compaction`: blocks and runs of
+//!   pageblocks made free.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows,
 //!   made anew after a kill.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
@@ -39,6 +41,8 @@ mod geometry;
 mod held;
 mod interface;
 mod isolation;
+#[cfg(not(loom))]
+mod managed;
 mod map;
 #[cfg(feature = "alloc")]
 mod owned;
@@ -57,7 +61,7 @@ mod yard;
 mod zone;
 mod zonelists;
 
-pub use config::Config;
+pub use config::{Accept, Config};
 pub use map::bias::BiasState;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;

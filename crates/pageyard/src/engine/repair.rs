@@ -139,7 +139,7 @@ fn for_each_live(pageblocks: &Pageblocks<'_>, live: &mut impl FnMut(Pfn, Order))
 fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
     let pageblocks = &zone.pageblocks;
     let cached = zone.lists.reset();
-    let (mut left, mut managed, mut free, mut counted) = (0, 0, 0, 0);
+    let (mut left, mut managed, mut free, mut counted, mut unaccepted) = (0, 0, 0, 0, 0);
     for block in pageblocks.frames.all() {
         let before = pageblocks.frames.state(block);
         repaired.isolated += u64::from(before.is_isolated());
@@ -148,6 +148,7 @@ fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
             if before.is_opening() {
                 close(pageblocks, block);
             }
+            unaccepted += u64::from(before.is_unaccepted());
             left = 0;
             continue;
         }
@@ -158,6 +159,7 @@ fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
     }
     pageblocks.rebuild();
     zone.online.set_managed(Frames(managed));
+    zone.unaccepted.set(unaccepted);
     repaired.cached += Frames(cached);
     repaired.lost += Frames(free.saturating_sub(counted + cached));
     repaired.allocated += Frames(managed - free);

@@ -15,6 +15,7 @@ use super::zone::compaction_state::CompactionState;
 use super::zone::hints::{ChoiceHints, OrderWake};
 use super::zone::online::Online;
 use super::zone::pageblocks::Pageblocks;
+use super::zone::unaccepted::Unaccepted;
 use super::zonelists::{self, Zonelists};
 use core::alloc::Layout;
 use pageyard_core::clear::Clear;
@@ -161,7 +162,9 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             let fraction = config.percpu_pagelist_high_fraction;
             let tuning = if config.pcp {
                 let sharers = map.topology().sharers(span.node, config.cpus, map.nodes());
-                Tuning::of(span.managed, marks.low, sharers, fraction)
+                // Where memory is accepted later, lists are as large as it then calls for.
+                let all = if config.accept.is_some() { span.present } else { span.managed };
+                Tuning::of(all, marks.low, sharers, fraction)
             } else {
                 Tuning::NONE
             };
@@ -176,6 +179,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 lists,
                 runs,
                 online: Online::new(span.managed, marks),
+                unaccepted: Unaccepted::default(),
                 reserve_rule: config.reserve_rule,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),

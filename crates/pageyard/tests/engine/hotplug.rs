@@ -3,12 +3,14 @@
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
 use pageyard::reclaim::NoHelp;
 use pageyard::{
-    Config, ContigError, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, MemoryMap, Migratetype, NodeId,
-    Order, OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock,
-    ZoneId, ZoneKind,
+    Accept, Config, ContigError, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, MemoryMap, Migratetype,
+    NodeId, Order, OwnedPageyard, PageblockId, Pageyard, Pfn, PressureAllocator, RangeFault, Region, Request,
+    RequestFlags, TryLock, ZoneId, ZoneKind,
 };
 use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const CX: Cx = Cx::on(CpuId(0));
 const ALL: u64 = 64 * 512;
@@ -296,4 +298,171 @@ fn two_threads_add_parts_of_the_same_pageblocks_while_others_allocate() {
         yard.drain(CpuSet::All);
         managed(&yard, ALL + 512, 0);
     }
+}
+
+thread_local! {
+    /// The pageblocks that the platform was asked for.
+    static ASKED: RefCell<Vec<FrameRange>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Accepts everything, and notes it.
+fn accept(range: FrameRange) -> bool {
+    ASKED.with_borrow_mut(|asked| asked.push(range));
+    true
+}
+
+/// Accepts every second pageblock, and the ends.
+fn accept_even(range: FrameRange) -> bool {
+    accept(range) && (range.frames.0 < 512 || (range.first.0 / 512).is_multiple_of(2))
+}
+
+fn asked() -> Vec<(u64, u64)> {
+    ASKED.with_borrow_mut(|asked| asked.drain(..).map(|range| (range.first.0, range.frames.0)).collect())
+}
+
+/// A machine that keeps nothing back, whose second half waits to be accepted, but for its first 100 frames and its
+/// last.
+fn waiting(accept: fn(FrameRange) -> bool) -> Yard {
+    let rest = Region { managed: false, ..region(ALL / 2, ALL / 2) };
+    let config = Config { accept: Some(Accept(accept)), ..Config::kernel(2) };
+    let yard =
+        Pageyard::owned(&MemoryMap::new(&[region(0, ALL / 2), rest]).unwrap(), config, TryLock).unwrap();
+    // SAFETY: frames are numbers here.
+    unsafe { yard.add_unaccepted(&CX, Pfn(ALL / 2 + 100), Frames(ALL / 2 - 101)) }.unwrap();
+    yard
+}
+
+fn alloc(yard: &Yard, order: u8, flags: RequestFlags) -> Option<Pfn> {
+    yard.alloc(&CX, &Request::new(Order::of(order), Migratetype::Movable).with(flags)).ok()
+}
+
+#[test]
+fn memory_is_accepted_when_a_request_needs_it_and_not_before() {
+    let yard = waiting(accept);
+    assert_eq!(asked(), [(ALL / 2 + 100, 412), (ALL - 512, 511)], "the ends, at once");
+    let count = || (yard.audit().unwrap().managed.0, yard.unaccepted().0);
+    assert_eq!(count(), (ALL / 2 + 923, 30 * 512));
+    for _ in 0..32 {
+        assert!(alloc(&yard, 9, RequestFlags::NON_BLOCKING).is_some());
+    }
+    assert_eq!((asked(), yard.unaccepted().0), (vec![], 30 * 512));
+    // One at a time, the lowest first, for requests that may not wait as for others.
+    for n in 0..4 {
+        let flags = if n % 2 == 0 { RequestFlags::NON_BLOCKING } else { RequestFlags::default() };
+        assert_eq!(alloc(&yard, 9, flags), Some(Pfn(ALL / 2 + 512 * (n + 1))));
+        assert_eq!(asked(), [(ALL / 2 + 512 * (n + 1), 512)]);
+    }
+    // A run of pageblocks takes as many as it needs, and bulk all there are.
+    assert!(alloc(&yard, 11, RequestFlags::NON_BLOCKING).is_some());
+    assert_eq!((asked().len(), yard.unaccepted().0), (7, 19 * 512));
+    let mut all = vec![Pfn(0); ALL as usize];
+    let order0 = Request::new(Order::ZERO, Migratetype::Movable);
+    let got = yard.alloc_bulk(&CX, &order0, &mut all) as u64;
+    assert_eq!((got, yard.unaccepted().0, asked().len()), (ALL - 101 - 40 * 512, 0, 19));
+    assert_eq!(alloc(&yard, 0, RequestFlags::default()), None);
+    let census = yard.audit().unwrap();
+    assert!(census.is_conserved() && census.managed == Frames(ALL - 101), "{census:?}");
+}
+
+#[test]
+fn the_best_zone_is_accepted_before_another_one_serves() {
+    let high = Region { zone: ZoneKind::Normal, ..region(ALL / 2, 512) };
+    let rest = Region { managed: false, ..region(ALL / 2 + 512, ALL / 2 - 512) };
+    let low = Region { zone: ZoneKind::Dma32, ..region(0, ALL / 2) };
+    let config = Config { accept: Some(Accept(accept)), ..Config::kernel(1) };
+    let yard = Pageyard::owned(&MemoryMap::new(&[low, high, rest]).unwrap(), config, TryLock).unwrap();
+    // SAFETY: frames are numbers here.
+    unsafe { yard.add_unaccepted(&CX, Pfn(ALL / 2 + 512), Frames(512)) }.unwrap();
+    let got = [(); 3].map(|()| alloc(&yard, 9, RequestFlags::default()).unwrap().0);
+    assert_eq!(got[..2], [ALL / 2, ALL / 2 + 512]);
+    assert!(got[2] < ALL / 2 && asked().len() == 1);
+}
+
+#[test]
+fn what_the_platform_refuses_is_a_hole_and_the_next_is_tried() {
+    let yard = waiting(accept_even);
+    let huge = std::iter::from_fn(|| alloc(&yard, 9, RequestFlags::default())).count() as u64;
+    assert_eq!((huge, yard.unaccepted().0), (32 + 15, 0));
+    assert_eq!(asked().len(), 2 + 30, "each was asked for once");
+    assert!(yard.audit().unwrap().is_conserved());
+    // What was refused is memory like any other hole, to one that knows better.
+    // SAFETY: frames are numbers here.
+    unsafe { add(&yard, ALL / 2 + 512, 512) }.unwrap();
+    assert_eq!(alloc(&yard, 9, RequestFlags::default()), Some(Pfn(ALL / 2 + 512)));
+}
+
+#[test]
+fn memory_that_waits_is_reached_by_no_other_call_and_added_once() {
+    let yard = waiting(accept);
+    let (at, outside) = (ALL / 2 + 1024, RangeFault::Free(FreeError::OutsideArena));
+    // SAFETY: frames are numbers here.
+    unsafe {
+        assert_eq!(add(&yard, at, 512).unwrap_err().why, outside);
+        let again =
+            |first, frames| yard.add_unaccepted(&CX, Pfn(first), Frames(frames)).map_err(|e| (e.at.0, e.why));
+        assert_eq!(again(at, 512), Err((at, RangeFault::Managed)));
+        assert_eq!(again(at + 5, 12), Err((at + 5, RangeFault::Managed)));
+        assert_eq!(again(0, 512), Err((0, RangeFault::Managed)));
+        assert_eq!(again(ALL / 2 + 99, 2), Err((ALL / 2 + 99, RangeFault::Managed)));
+        assert_eq!(again(ALL, 1), Err((ALL, outside)));
+        assert_eq!(again(at, 0), Err((at, RangeFault::Empty)));
+    }
+    assert!(online(&yard, at, 512).is_err() && offline(&yard, at, 512).is_err());
+    assert!(!yard.isolate(&CX, PageblockId(at / 512)));
+    assert_eq!(yard.free(&CX, Pfn(at), Order::of(9)), Err(FreeError::OutsideArena));
+    // Compaction, and the notes that it forgets, leave it alone.
+    assert!(yard.compact_zone_with(&CX, ZoneId(0), &NoHelp).is_ok());
+    yard.kswapd_with(&CX, &NoHelp).unwrap();
+    offline(&yard, ALL / 2 - 512, 512).unwrap();
+    // SAFETY: frames are numbers here.
+    let again = unsafe { yard.add_unaccepted(&CX, Pfn(ALL / 2 - 100), Frames(50)) }.unwrap_err();
+    assert_eq!((again.at, again.why), (Pfn(ALL / 2 - 100), outside), "what is offline comes back as a whole");
+    online(&yard, ALL / 2 - 512, 512).unwrap();
+    assert_eq!((yard.unaccepted().0, asked().len()), (30 * 512, 2));
+    assert!(yard.audit().unwrap().is_conserved());
+    assert_eq!(std::iter::from_fn(|| alloc(&yard, 9, RequestFlags::default())).count(), 32 + 30);
+    let none = machine(&[region(0, 512), region(1024, 512)]);
+    // SAFETY: frames are numbers here.
+    let refused = unsafe { none.add_unaccepted(&CX, Pfn(512), Frames(512)) }.unwrap_err();
+    assert_eq!((refused.at, refused.why), (Pfn(512), RangeFault::NotAccepted), "nothing accepts");
+}
+
+#[test]
+fn a_callback_that_panics_loses_its_pageblock_and_nothing_else() {
+    in_child("hotplug::a_callback_that_panics_loses_its_pageblock_and_nothing_else", || {
+        let yard = waiting(|range| if range.first == Pfn(ALL / 2 + 512) { panic!("planted") } else { true });
+        let take = || alloc(&yard, 9, RequestFlags::default());
+        let caught = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(take));
+        assert!((0..32).all(|_| take().is_some()));
+        assert!(caught().is_err());
+        assert_eq!(take(), Some(Pfn(ALL / 2 + 1024)));
+        assert_eq!(std::iter::from_fn(take).count(), 28);
+        assert!(yard.unaccepted() == Frames::ZERO && alloc(&yard, 0, RequestFlags::default()).is_some());
+        assert!(yard.audit().unwrap().is_conserved());
+    });
+}
+
+#[test]
+fn each_pageblock_is_accepted_by_one_thread() {
+    static TIMES: [AtomicU32; (ALL / 512) as usize] = [const { AtomicU32::new(0) }; (ALL / 512) as usize];
+    for _ in 0..20 {
+        let yard = &waiting(|range| {
+            // ORDER: Relaxed: read after the threads have ended.
+            TIMES[(range.first.0 / 512) as usize].fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        let held: u64 = std::thread::scope(|scope| {
+            let take = |cpu| {
+                let (cx, request) = (Cx::on(CpuId(cpu)), Request::new(Order::of(4), Migratetype::Movable));
+                std::iter::from_fn(|| yard.alloc(&cx, &request).ok()).count() as u64
+            };
+            let threads = [0, 1].map(|cpu| scope.spawn(move || take(cpu)));
+            threads.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        let census = yard.audit().unwrap();
+        assert!(census.is_conserved() && census.allocated == Frames(held * 16), "{census:?}");
+        assert_eq!((yard.unaccepted(), census.managed), (Frames::ZERO, Frames(ALL - 101)));
+    }
+    let times = TIMES[(ALL / 1024) as usize..].iter().map(|n| n.load(Ordering::Relaxed));
+    assert!(times.into_iter().all(|n| n == 20));
 }

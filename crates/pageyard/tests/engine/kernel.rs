@@ -5,6 +5,7 @@ use pageyard::{
     Order, PAGE_SIZE, PhysAddr, RangeFault, ZoneLimits,
 };
 use std::alloc::Layout;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const MIB: u64 = 1 << 20;
 const CPU: CpuId = CpuId(0);
@@ -127,4 +128,26 @@ fn memory_is_added_later_page_by_page() {
         assert!(FRAMES.add(CPU, PhysAddr(66 * MIB), PAGE_SIZE).is_err());
     }
     conserved(&FRAMES, managed + 17 * MIB + 5 * PAGE_SIZE);
+}
+
+#[test]
+fn memory_of_a_confidential_guest_is_accepted_when_it_is_needed() {
+    static ACCEPTED: AtomicU64 = AtomicU64::new(0);
+    // ORDER: Relaxed: one thread.
+    static FRAMES: KernelFrames = KernelFrames::accepting(|range| {
+        ACCEPTED.fetch_add(range.frames.as_bytes(), Relaxed);
+        true
+    });
+    let managed = 33 * MIB - set_up(&FRAMES, 1);
+    // SAFETY: frames are numbers here.
+    unsafe { FRAMES.add_unaccepted(CPU, PhysAddr(32 * MIB), 20 * MIB) }.unwrap();
+    assert_eq!(ACCEPTED.load(Relaxed), 0);
+    conserved(&FRAMES, managed);
+    let all: Vec<_> = std::iter::from_fn(|| FRAMES.alloc_layout(CPU, pages(1)).ok()).collect();
+    assert_eq!(all.len() as u64 * PAGE_SIZE, managed + 20 * MIB);
+    assert_eq!(ACCEPTED.load(Relaxed), 20 * MIB);
+    for at in all {
+        FRAMES.free_bytes(CPU, at, PAGE_SIZE).unwrap();
+    }
+    conserved(&FRAMES, managed + 20 * MIB);
 }

@@ -137,6 +137,30 @@ fn what_is_known_to_be_zero_stays_known() {
 }
 
 #[test]
+fn what_a_visit_clears_is_known_to_be_zero() {
+    let yard = machine(true);
+    claim(&yard, 5, 0);
+    // All but what lies in the pageblock of the frame in use above offset 16, and the last pageblock.
+    let cleared = |block: &pageyard::BlockId| block.pfn.0 < 16 || (512..ALL - 512).contains(&block.pfn.0);
+    visit(&yard, 0, 0, ALL, |block| if cleared(&block) { Visit::Zeroed } else { Visit::Return });
+    for (pfn, order, zero) in
+        [(8, 3, true), (4, 0, true), (64, 6, false), (512, 9, true), (1024, 4, true), (ALL - 512, 9, false)]
+    {
+        claim(&yard, pfn, order);
+        assert_eq!(yard.was_zeroed(Pfn(pfn)), zero, "frame {pfn}");
+    }
+    // A second visit keeps what is known, and frees forget it.
+    yard.free(&CX, Pfn(512), Order::of(9)).unwrap();
+    yard.drain(CpuSet::All);
+    seen(&yard, 0, ALL, Visit::Return);
+    for (pfn, order, zero) in [(512, 9, false), (1040, 4, true)] {
+        claim(&yard, pfn, order);
+        assert_eq!(yard.was_zeroed(Pfn(pfn)), zero, "frame {pfn}");
+    }
+    assert!(yard.audit().unwrap().is_conserved());
+}
+
+#[test]
 fn a_visit_that_panics_gives_the_block_back() {
     in_child("visits::a_visit_that_panics_gives_the_block_back", || {
         let yard = machine(true);

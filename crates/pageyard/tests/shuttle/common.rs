@@ -4,8 +4,8 @@
 
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    Accept, Config, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order,
+    OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
 use shuttle::thread;
 use std::sync::Arc;
@@ -52,12 +52,18 @@ impl Machine {
             Region::managed(Pfn(first * PAGEBLOCK), frames, NodeId(0), ZoneKind::Normal)
         };
         let regions = [region(0, hole), region(hole + 1, pageblocks)];
-        Machine::over(&regions, Config { pcp, ..Config::new(CPUS) }, TryLock)
+        Machine::over(&regions, Config { pcp, accept: Some(Accept(accept)), ..Config::new(CPUS) }, TryLock)
     }
 
     fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
         Machine::of(pageblocks, config, TryLock)
     }
+}
+
+/// Accepts memory, with a pause in which others run.
+fn accept(_: FrameRange) -> bool {
+    thread::yield_now();
+    true
 }
 
 impl<P: PerCpu> Machine<P> {

@@ -1,7 +1,7 @@
-//! Memory that several threads add frame by frame to one pageblock, beside others that allocate: every frame is added
-//! once and has one owner.
+//! Memory that several threads add frame by frame to one pageblock, beside others that allocate, and memory that the
+//! first to need it accepts: every frame is added once and has one owner.
 
-use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore};
+use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, all, explore};
 use pageyard::Migratetype::{Movable, Unmovable};
 use pageyard::{CpuId, Cx, Frames, FreeError, Pfn, RangeFault};
 use shuttle::thread;
@@ -69,4 +69,19 @@ fn three_threads_add_parts_that_share_words() {
 #[test]
 fn one_thread_adds_a_whole_pageblock() {
     adding("a whole hole", true, &[(0, 512)]);
+}
+
+#[test]
+fn of_threads_that_need_more_one_accepts_it() {
+    for pcp in [true, false] {
+        explore("a pageblock that is yet to be accepted", move || {
+            let m = Machine::with_hole(3, HOLE, pcp);
+            let (at, frames) = (Pfn(HOLE * PAGEBLOCK), Frames(PAGEBLOCK));
+            // SAFETY: frames are numbers here.
+            unsafe { m.engine.add_unaccepted(&Cx::on(CpuId(0)), at, frames) }.unwrap();
+            let held =
+                all(&m, &[|m| churn(m, 0), |m| churn(m, 1), |m| m.at_once(2, BLOCK).into_iter().collect()]);
+            m.end(held);
+        });
+    }
 }

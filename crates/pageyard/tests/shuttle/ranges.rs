@@ -199,7 +199,7 @@ fn calls(m: &Machine, cpu: u32) -> Vec<Block> {
                         return Visit::Keep;
                     }
                     m.disown((block.pfn, block.order.get()));
-                    Visit::Return
+                    if block.pfn.0.is_multiple_of(16) { Visit::Zeroed } else { Visit::Return }
                 };
                 m.engine.visit_free_blocks(&cx, Order::of(least), Pfn(from), Frames(64), visit).unwrap();
                 held.extend(kept);

@@ -24,7 +24,7 @@ use pageyard_core::units::Order;
 /// | 16..20 | how far `hint` is below the largest order inside a pageblock |
 /// | 20 | some free frames' tags may say that they hold zeros: set before the bit of such a frame is given |
 /// | 21 | every frame whose bit is free holds zeros: cleared before a bit of any other frame is given |
-/// | 22 | compaction skips it |
+/// | 22 | compaction skips it; with hole, its frames are memory that is accepted when it is needed |
 /// | 23 | some CPU's current pageblock |
 /// | 24..32 | compactor that leases it, plus one |
 /// | 32..64 | sequence: bumped by every transition that follows a giving of bits |
@@ -36,18 +36,18 @@ pub(super) const ISOLATED: u64 = 1 << 3;
 const USED_SHIFT: u32 = 4;
 const USED: u64 = ((1 << 10) - 1) << USED_SHIFT;
 /// All frames used.
-const FULL: u64 = (BLOCK_FRAMES as u64) << USED_SHIFT;
-const HUGE: u64 = 1 << 14;
-const HOLE: u64 = 1 << 15;
+pub(super) const FULL: u64 = (BLOCK_FRAMES as u64) << USED_SHIFT;
+pub(super) const HUGE: u64 = 1 << 14;
+pub(super) const HOLE: u64 = 1 << 15;
 const BELOW_SHIFT: u32 = 16;
 const BELOW: u64 = 15 << BELOW_SHIFT;
 const SOME_ZERO: u64 = 1 << 20;
 const ALL_ZERO: u64 = 1 << 21;
-const SKIP: u64 = 1 << 22;
+pub(super) const SKIP: u64 = 1 << 22;
 const CURRENT: u64 = 1 << 23;
 const OWNER_SHIFT: u32 = 24;
 const OWNER: u64 = 0xff << OWNER_SHIFT;
-const SEQUENCE_ONE: u64 = 1 << 32;
+pub(super) const SEQUENCE_ONE: u64 = 1 << 32;
 
 /// The largest order that lies inside a pageblock.
 const INSIDE: u8 = BLOCK_ORDER - 1;
@@ -372,29 +372,6 @@ impl BlockState {
         if self.0 & (ISOLATED | HOLE) == ISOLATED { Some(BlockState(self.0 & !ISOLATED)) } else { None }
     }
 
-    /// Begins to make frames managed of a pageblock that was a hole from the start, unless another call does. Until the
-    /// end, its bits and tags are this call's.
-    #[cfg(not(loom))]
-    pub(crate) const fn begin_opening(self) -> Option<BlockState> {
-        if self.0 & (HOLE | HUGE | ISOLATED) == HOLE { Some(BlockState(self.0 | ISOLATED)) } else { None }
-    }
-
-    /// Returns whether a call makes frames of it managed.
-    #[cfg(not(loom))]
-    pub(crate) const fn is_opening(self) -> bool {
-        self.0 & (HOLE | ISOLATED) == HOLE | ISOLATED
-    }
-
-    /// Ends that: it is allocated as a whole, or no bit of it says free.
-    #[cfg(not(loom))]
-    pub(crate) const fn end_opening(self, whole: bool) -> Option<BlockState> {
-        if !self.is_opening() {
-            return None;
-        }
-        let used = FULL | if whole { HUGE } else { BELOW_ALL };
-        Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE) | used))
-    }
-
     /// Reserves `n` frames of a pageblock that the caller has isolated: no other call can take those.
     #[cfg(not(loom))]
     pub(crate) const fn claim_isolated(self, n: u32) -> Option<BlockState> {
@@ -416,25 +393,6 @@ impl BlockState {
             Some(next) => Some(BlockState(next.0 | kept)),
             None => None,
         }
-    }
-
-    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it becomes a hole, and the rest
-    /// of its state is cleared.
-    #[cfg(not(loom))]
-    pub(crate) const fn take_offline(self) -> Option<BlockState> {
-        if !self.is_huge() || !self.is_isolated() {
-            return None;
-        }
-        Some(BlockState(self.0 & !(SEQUENCE_ONE - 1) | FULL | HOLE | HUGE))
-    }
-
-    /// Makes an offline pageblock a free movable one.
-    #[cfg(not(loom))]
-    pub(crate) const fn bring_online(self) -> Option<BlockState> {
-        if !self.is_hole() || !self.is_huge() {
-            return None;
-        }
-        Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
     }
 
     /// Rebuilds the descriptor from the frames: keeps its type, with `free` frames free and `run` the largest run;
@@ -472,7 +430,7 @@ impl BlockState {
     /// Returns whether compaction found an immovable frame in it. Any free into it clears that.
     #[cfg(not(loom))]
     pub(crate) const fn is_skipped(self) -> bool {
-        self.0 & SKIP != 0
+        self.0 & (SKIP | HOLE) == SKIP
     }
 
     /// Sets or clears the skip mark.
@@ -488,7 +446,7 @@ impl BlockState {
 }
 
 /// The hint that says that nothing fits.
-const BELOW_ALL: u64 = (INSIDE as u64) << BELOW_SHIFT;
+pub(super) const BELOW_ALL: u64 = (INSIDE as u64) << BELOW_SHIFT;
 
 impl core::fmt::Debug for BlockState {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -577,23 +535,6 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_opened_by_one_call_and_nothing_else_touches_it_meanwhile() {
-        let hole = BlockState::partial(0);
-        let opening = hole.begin_opening().unwrap();
-        assert!(opening.is_opening() && !hole.is_opening());
-        assert_eq!((opening.begin_opening(), opening.restore(), opening.isolate()), (None, None, None));
-        assert_eq!((opening.bring_online(), opening.lease(3), opening.bin()), (None, None, None));
-        assert_eq!((hole.end_opening(false), FRESH.begin_opening()), (None, None));
-        let parts = opening.end_opening(false).unwrap();
-        assert_eq!((parts.free(), parts.is_hole(), parts.is_huge(), parts.hint()), (0, false, false, 0));
-        assert_eq!(parts.release(1, 0).fit(), Some(0));
-        let whole = opening.end_opening(true).unwrap();
-        assert!(whole.is_huge() && whole.release_whole(false).unwrap().is_whole());
-        let offline = FRESH.isolate().unwrap().claim_whole_isolated().unwrap().take_offline().unwrap();
-        assert_eq!(offline.begin_opening(), None, "what was taken offline comes back as a whole");
-    }
-
-    #[test]
     fn only_an_isolated_pageblock_is_claimed_as_isolated() {
         assert_eq!((FRESH.claim_isolated(1), FRESH.claim_whole_isolated()), (None, None));
         let isolated = FRESH.isolate().unwrap();
@@ -604,18 +545,6 @@ mod tests {
         let whole = leased.claim_whole_isolated().unwrap();
         assert!(whole.is_huge() && whole.is_isolated());
         assert_eq!((whole.owner(), whole.claim_whole_isolated()), (Some(3), None));
-    }
-
-    #[test]
-    fn what_is_offline_serves_nothing_until_it_is_online() {
-        let whole = FRESH.isolate().unwrap().claim_whole_isolated().unwrap();
-        assert_eq!((FRESH.take_offline(), FRESH.claim_whole().unwrap().take_offline()), (None, None));
-        let offline = whole.take_offline().unwrap();
-        assert!(offline.is_hole() && !offline.is_isolated() && offline.bin().is_none());
-        assert_eq!((offline.claim_any(1), offline.claim_whole(), offline.isolate()), (None, None, None));
-        assert_eq!((offline.lease(1), offline.take_offline()), (None, None));
-        assert!(offline.bring_online().unwrap().is_whole());
-        assert_eq!((BlockState::partial(0).bring_online(), FRESH.bring_online()), (None, None));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! State of each frame and each pageblock: tags, bits and descriptors, and the indexes derived from them.
 //!
 //! From the bottom up: `type_code` numbers migratetypes; `tag` and `descriptor` are packed values with pure
-//! transitions; `watch` rereads a descriptor; `eight` handles eight tags at once; `bias` decides how tags are won;
-//! `frame_map` holds them; `stretch` maps a range of frames to bits; `tree` and `index` find pageblocks that can serve
-//! a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames.
+//! transitions, `holes` those of pageblocks without managed frames; `watch` rereads a descriptor; `eight` handles eight
+//! tags at once; `bias` decides how tags are won; `frame_map` holds them; `stretch` maps a range of frames to bits;
+//! `tree` and `index` find pageblocks that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of
+//! free frames.
 
 pub(super) mod bias;
 pub(super) mod count;
@@ -11,6 +12,8 @@ pub(super) mod cpu_words;
 pub(super) mod descriptor;
 pub(super) mod eight;
 pub(super) mod frame_map;
+#[cfg(not(loom))]
+pub(super) mod holes;
 pub(super) mod index;
 pub(super) mod stretch;
 pub(super) mod tag;

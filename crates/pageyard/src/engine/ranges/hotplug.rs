@@ -11,12 +11,10 @@ use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;
 use pageyard_core::error::FreeError;
-use pageyard_core::memmap::{ZoneKind, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::range::{ContigError, FrameRange, RangeError, RangeFault};
 use pageyard_core::units::{Frames, Order, PAGEBLOCK_ORDER, Pfn};
-use pageyard_core::watermark::{default_min_free_kbytes, watermarks};
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Takes whole pageblocks of one zone offline: `owner` moves what can be moved, and then none of their frames is
@@ -109,7 +107,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Errors
     /// As [`free_range`](Pageyard::free_range). [`FreeError::Busy`] also where another call adds frames of the same
     /// pageblock; the range can be added again. [`FreeError::OutsideArena`] also for a pageblock that was taken
-    /// offline.
+    /// offline, or is [yet to be accepted](Pageyard::add_unaccepted).
     ///
     /// # Safety
     /// Frames that are not managed yet are memory, of the zone's kind and node, and nothing else uses them: from now on
@@ -152,7 +150,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             self.observer.allocated(pageblocks.pfn(frame), order, Migratetype::Movable);
         };
         if frames.state(block).is_hole() {
-            if frames.state(block).is_huge() {
+            if frames.state(block).is_huge() || frames.state(block).is_unaccepted() {
                 return Err(FreeError::OutsideArena);
             }
             if !pageblocks.transit(block, BlockState::begin_opening) {
@@ -183,32 +181,6 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             }
         }
         Ok(added)
-    }
-
-    /// Computes all watermarks anew from what is online.
-    ///
-    /// # Linux
-    /// `init_per_zone_wmark_min`.
-    pub(crate) fn settle_watermarks(&self) {
-        let mut change = self.main.online.count_change();
-        loop {
-            let span = |zone: &Zone<'_>| ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
-            let spans = || self.zones.iter().map(span);
-            let lowmem = spans().filter(|z| z.kind <= ZoneKind::Normal).map(|z| z.managed).sum();
-            let knobs = &self.config.watermark;
-            let default = || default_min_free_kbytes(spans(), knobs.transparent_hugepage);
-            let kib = knobs.min_free_kbytes.unwrap_or_else(default);
-            for zone in self.zones {
-                let marks = watermarks(&span(zone), lowmem, kib, knobs.watermark_scale_factor);
-                zone.online.set_marks(marks);
-            }
-            // Of two calls, the one that comes second here has seen the other's change, and stores last.
-            let now = self.main.online.changes();
-            if now == change {
-                return;
-            }
-            change = now;
-        }
     }
 }
 

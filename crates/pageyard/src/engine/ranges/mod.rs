@@ -4,7 +4,7 @@
 //! is what it has won and not given back yet; `exact` allocates counts of frames that are no power of two, in one piece
 //! or in several; `visit` takes free blocks out of allocation, one after another; `contig` empties and allocates a
 //! range by its frame numbers, `cma` a part of an area that is lent to movable requests until then; `hotplug` takes
-//! pageblocks offline and brings them online.
+//! pageblocks offline and brings them online, and adds frames; `unaccepted` adds memory that is accepted later.
 //!
 //! Purpose and correctness of each: `docs/design/ranges.md`.
 
@@ -19,6 +19,8 @@ mod gathered;
 #[cfg(not(loom))]
 mod hotplug;
 mod split;
+#[cfg(not(loom))]
+mod unaccepted;
 mod visit;
 
 #[cfg(not(loom))]

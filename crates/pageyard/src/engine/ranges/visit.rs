@@ -15,12 +15,16 @@ use pageyard_core::clear::{Caches, Clear};
 use pageyard_core::error::BadRequest;
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{BlockId, Frames, Order, Pfn};
+use pageyard_sync::Relaxed;
 
 /// The caller's decision about a free block that it visited.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Visit {
     /// It is free again, with the contents that it had.
     Return,
+    /// It is free again, and holds zeros now: its next owner need not clear it. Where the engine clears all blocks that
+    /// are allocated or freed, the caller is not trusted, and this is `Return`.
+    Zeroed,
     /// It is the caller's: a live block, to be freed as any other, and cleared where all are (`init_on_alloc`).
     Keep,
 }
@@ -223,9 +227,15 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if !claim() {
             return true;
         }
-        let lent = Lent { pageblocks, frame, order };
+        let mut lent = Lent { pageblocks, frame, order, zeroed: false };
         pass.did.blocks += 1;
-        if visit(BlockId { pfn: pageblocks.pfn(frame), order }) == Visit::Keep {
+        let answer = visit(BlockId { pfn: pageblocks.pfn(frame), order });
+        if answer == Visit::Zeroed && self.trusts_zeros() {
+            // ORDER: Relaxed: it is set before the block is free, and stays.
+            self.zero_seen[0].store(1, Relaxed);
+            lent.zeroed = true;
+        }
+        if answer == Visit::Keep {
             core::mem::forget(lent);
             pass.did.kept += size;
             let ty = pageblocks.frames.state(frame.block()).migratetype();
@@ -247,16 +257,18 @@ struct Pass<'a> {
     did: Visited,
 }
 
-/// A block that was claimed and has no tag. It goes back where it is dropped, as it was.
+/// A block that was claimed and has no tag. It goes back where it is dropped.
 struct Lent<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     frame: FrameIdx,
     order: Order,
+    /// Whether it holds zeros now, whatever it held before.
+    zeroed: bool,
 }
 
 impl Drop for Lent<'_, '_> {
     fn drop(&mut self) {
-        let zero = self.pageblocks.frames.tag(self.frame) == Tag::FreeZero;
+        let zero = self.zeroed || self.pageblocks.frames.tag(self.frame) == Tag::FreeZero;
         self.pageblocks.free.add(self.pageblocks.release_block(self.frame, self.order, zero));
     }
 }

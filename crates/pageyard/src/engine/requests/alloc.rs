@@ -232,6 +232,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         mark: Mark,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
+        #[cfg(not(loom))]
+        if self.config.accept.is_some() {
+            return self.try_zones_accepting(cx, request, mark, effort);
+        }
         for zone in self.walk(cx.cpu, request) {
             effort.step();
             if zone.passes(request, mark)
@@ -244,7 +248,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Allocates a block in one zone: from a list, or from its frames, filling the list on the way.
-    fn allocate_in(
+    pub(crate) fn allocate_in(
         &self,
         zone: &Zone<'_>,
         cx: &Cx,

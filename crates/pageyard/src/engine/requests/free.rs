@@ -127,7 +127,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Errors
     /// As [`Pageyard::free`].
     pub fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if C::ACTIVE && (self.config.init_on_alloc || self.config.init_on_free) {
+        if !self.trusts_zeros() {
             return self.free(cx, pfn, order);
         }
         if !self.has_cpu(cx.cpu) {
@@ -138,6 +138,11 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.tell_freed(zone, frame, order);
         self.free_known_zero(zone, cx, frame, order);
         Ok(())
+    }
+
+    /// Returns whether a caller is believed that says that a block holds zeros.
+    pub(crate) fn trusts_zeros(&self) -> bool {
+        !(C::ACTIVE && (self.config.init_on_alloc || self.config.init_on_free))
     }
 
     /// Puts a block whose tag was won, and which holds zeros, into a list, or back into its zone.

@@ -150,7 +150,7 @@ impl Pageblocks<'_> {
 
     /// Notes that a pageblock holds something that does not move: it is not chosen until something in it is freed.
     pub(crate) fn mark_stuck(&self, block: BlockIdx) {
-        self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+        self.transit(block, |s| (!s.is_hole() && !s.is_skipped()).then(|| s.with_skip(true)));
     }
 
     /// Forgets all such notes.

@@ -5,7 +5,8 @@
 //! `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal`
 //! what other types have; `cma` what contiguous areas lend; `hints` and `choose` what compaction empties and fills,
 //! `compaction_state` what it remembers; `isolated` takes pageblocks out of allocation for a range, and claims them;
-//! `online` how much of the zone there is, `marks` how far down a request may go.
+//! `online` how much of the zone there is, `unaccepted` what is accepted only when it is needed, `marks` how far down a
+//! request may go.
 
 #[cfg(not(loom))]
 pub(super) mod choose;
@@ -23,6 +24,8 @@ pub(super) mod marks;
 pub(super) mod online;
 pub(super) mod pageblocks;
 pub(super) mod steal;
+#[cfg_attr(loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
+pub(super) mod unaccepted;
 pub(super) mod wholes;
 
 use crate::engine::map::type_code::TypeCode;
@@ -37,6 +40,7 @@ use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{Frames, Order};
 use pageyard_core::watermark::ReserveRule;
+use unaccepted::Unaccepted;
 
 /// A zone.
 pub(crate) struct Zone<'m> {
@@ -48,6 +52,9 @@ pub(crate) struct Zone<'m> {
     pub(crate) runs: Runs<'m>,
     /// How much of it is online, and its watermarks.
     pub(crate) online: Online,
+    /// What of it is yet to be accepted.
+    #[cfg_attr(loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
+    pub(crate) unaccepted: Unaccepted,
     /// Who may go below them, and how far.
     pub(crate) reserve_rule: ReserveRule,
     /// Frames kept back from requests that a higher kind of zone could have served, by that kind.
