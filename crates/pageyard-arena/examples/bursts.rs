@@ -26,7 +26,7 @@ fn arena(bytes: usize, fraction: u64) -> Result<Arena, ArenaError> {
 /// Takes bursts of frames and gives each burst back, first in, first out; returns nanoseconds a frame.
 #[inline(never)]
 fn bursts(arena: &Arena, burst: usize) -> f64 {
-    let mut held: Vec<Block<'_>> = Vec::with_capacity(burst);
+    let mut held: Vec<Block<&Arena>> = Vec::with_capacity(burst);
     let start = Instant::now();
     for _ in 0..FRAMES / burst {
         for _ in 0..burst {

@@ -17,13 +17,13 @@ const KEPT: usize = 400;
 const SCATTERED: usize = 40_000;
 
 /// Stamps the first and the last word of a frame.
-fn stamp(handle: &mut Handle<'_, TryLock>, stamp: u64) {
+fn stamp(handle: &mut Handle<&Arena<TryLock>>, stamp: u64) {
     let mut pinned = handle.pin_mut();
     pinned[..8].copy_from_slice(&stamp.to_ne_bytes());
     pinned[4088..].copy_from_slice(&stamp.to_ne_bytes());
 }
 
-fn check(handle: &Handle<'_, TryLock>, stamp: u64) {
+fn check(handle: &Handle<&Arena<TryLock>>, stamp: u64) {
     let (pinned, bytes) = (handle.pin(), stamp.to_ne_bytes());
     assert!(pinned[..8] == bytes && pinned[4088..] == bytes, "frame {:?} lost what it held", handle.pfn());
 }

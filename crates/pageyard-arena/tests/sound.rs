@@ -34,7 +34,7 @@ fn handles_of_a_full_arena_that_are_dropped_under_compactions_do_not_use_up_its_
             scope.spawn(move || {
                 let _last = Ends(filling);
                 let mut rng = fastrand::Rng::with_seed(thread);
-                let mut held: Vec<(u8, Handle<'_, TryLock>)> = Vec::new();
+                let mut held: Vec<(u8, Handle<&Arena<TryLock>>)> = Vec::new();
                 while made.load(SeqCst) < HANDLES {
                     match arena.alloc_movable() {
                         Ok(mut handle) => {
@@ -77,7 +77,7 @@ fn memory_that_was_written_to_before_it_became_an_arenas_is_no_zeros() {
     let blocks: Vec<_> = std::iter::from_fn(|| arena.alloc_zeroed(Order::of(3)).ok()).collect();
     assert_eq!(blocks.len(), 128);
     for block in blocks {
-        assert!(block.iter().all(|byte| *byte == 0) && !arena.was_zeroed(&block));
+        assert!(block.iter().all(|byte| *byte == 0) && !block.was_zeroed());
     }
     all_free(&arena);
 }

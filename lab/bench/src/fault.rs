@@ -327,7 +327,7 @@ impl Prepared {
     }
 
     /// Makes the memory usable, and uses it; what it took goes back when the caller lets go of it.
-    fn run(&mut self, path: Path) -> Result<Vec<Block<'_>>, Refusal> {
+    fn run(&mut self, path: Path) -> Result<Vec<Block<&Arena>>, Refusal> {
         match self {
             Prepared::Mapped(mapping) => {
                 if path == Path::Populate {
@@ -343,7 +343,7 @@ impl Prepared {
 }
 
 /// Takes all blocks of an arena, zeroed, and writes a byte of each page.
-fn take(arena: &Arena, order: Order) -> Result<Vec<Block<'_>>, Refusal> {
+fn take(arena: &Arena, order: Order) -> Result<Vec<Block<&Arena>>, Refusal> {
     let count = (arena.mapping().bytes() / PAGE_SIZE as usize) >> order.get();
     let mut blocks = Vec::with_capacity(count);
     for _ in 0..count {
@@ -396,7 +396,7 @@ mod tests {
         {
             let Prepared::Arena(arena, order) = prepared(path) else { panic!("it is an arena's") };
             let block = arena.alloc(order).unwrap();
-            assert_eq!(arena.was_zeroed(&block), known, "{}", path.name());
+            assert_eq!(block.was_zeroed(), known, "{}", path.name());
         }
     }
 }

@@ -115,7 +115,6 @@ impl<'a> ArenaBuilder<'a> {
         let default = || Config { compaction: true, ..Config::pool(possible_cpus()) };
         let mut config = self.config.unwrap_or_else(default);
         config.cpus = config.cpus.max(possible_cpus());
-        let clears_all = config.init_on_alloc || config.init_on_free;
         let clearer = self.clearer.unwrap_or_else(|| *Clearer::of_this_machine());
         // SAFETY: the arena drops its engine before its mapping, and the map below has the mapping's frames.
         let zeros = unsafe { Zeros::new(mapping.start(), clearer) };
@@ -123,6 +122,6 @@ impl<'a> ArenaBuilder<'a> {
         if let Some(how) = &self.prefault {
             mapping.prefault(how)?;
         }
-        Ok(Arena::new(yard, mapping, clears_all)?)
+        Ok(Arena::new(yard, mapping)?)
     }
 }

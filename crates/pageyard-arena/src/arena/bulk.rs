@@ -1,13 +1,13 @@
 //! Many blocks that are freed together.
 
+use super::holder::ArenaRef;
 use super::memory::Arena;
-use crate::rseq::Rseq;
 use pageyard::{Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags};
 use std::fmt;
 
-/// Blocks of one order, freed with one call when this is dropped.
-pub struct Blocks<'a, P: PerCpu = Rseq> {
-    arena: &'a Arena<P>,
+/// Blocks of one order, freed with one call when this is dropped. `A` is [how it holds their arena](ArenaRef).
+pub struct Blocks<A: ArenaRef> {
+    arena: A,
     pfns: Vec<Pfn>,
     order: Order,
 }
@@ -15,29 +15,31 @@ pub struct Blocks<'a, P: PerCpu = Rseq> {
 impl<P: PerCpu> Arena<P> {
     /// Allocates up to `count` blocks with one call; fewer where memory is short.
     #[must_use]
-    pub fn alloc_bulk(&self, order: Order, count: usize) -> Blocks<'_, P> {
-        Blocks::allocate(self, order, count, false)
+    pub fn alloc_bulk(&self, order: Order, count: usize) -> Blocks<&Self> {
+        Blocks::alloc_in(self, &Request::new(order, Migratetype::Movable), count)
     }
 
     /// The same, cleared with one fence for all of them.
     #[must_use]
-    pub fn alloc_bulk_zeroed(&self, order: Order, count: usize) -> Blocks<'_, P> {
-        Blocks::allocate(self, order, count, true)
+    pub fn alloc_bulk_zeroed(&self, order: Order, count: usize) -> Blocks<&Self> {
+        let request = Request::new(order, Migratetype::Movable).with(RequestFlags::ZERO);
+        Blocks::alloc_in(self, &request, count)
     }
 }
 
-impl<'a, P: PerCpu> Blocks<'a, P> {
-    fn allocate(arena: &'a Arena<P>, order: Order, count: usize, zero: bool) -> Blocks<'a, P> {
-        let most = arena.mapping().frames().0 >> order.get();
+impl<A: ArenaRef> Blocks<A> {
+    /// Allocates up to `count` blocks for a request with one call; fewer where memory is short.
+    #[must_use]
+    pub fn alloc_in(arena: A, request: &Request, count: usize) -> Blocks<A> {
+        let of = arena.arena();
+        let most = of.mapping().frames().0 >> request.order.get();
         let mut pfns = vec![Pfn(0); count.min(most as usize)];
-        let request = Request::new(order, Migratetype::Movable);
-        let request = if zero { request.with(RequestFlags::ZERO) } else { request };
-        let got = match arena.is_inert() {
+        let got = match of.is_inert() {
             true => 0,
-            false => arena.yard().alloc_bulk(&arena.cx(), &request, &mut pfns),
+            false => of.yard().alloc_bulk(&of.cx(), request, &mut pfns),
         };
         pfns.truncate(got);
-        Blocks { arena, pfns, order }
+        Blocks { arena, pfns, order: request.order }
     }
 
     /// Returns how many there are.
@@ -60,7 +62,7 @@ impl<'a, P: PerCpu> Blocks<'a, P> {
 
     /// Borrows the bytes of each.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let (arena, bytes) = (self.arena, (self.order.frames().0 * PAGE_SIZE) as usize);
+        let (arena, bytes) = (self.arena.arena(), (self.order.frames().0 * PAGE_SIZE) as usize);
         self.pfns.iter_mut().map(move |pfn| {
             // SAFETY: 1. The block is allocated, and this is its owner. 2. No two blocks share a byte, and each is lent
             // once.
@@ -70,18 +72,19 @@ impl<'a, P: PerCpu> Blocks<'a, P> {
     }
 }
 
-impl<P: PerCpu> Drop for Blocks<'_, P> {
+impl<A: ArenaRef> Drop for Blocks<A> {
     fn drop(&mut self) {
-        if self.arena.is_inert() {
+        let arena = self.arena.arena();
+        if arena.is_inert() {
             return;
         }
-        self.arena.yard().free_bulk(&self.arena.cx(), &self.pfns, self.order, &mut |_, why| {
+        arena.yard().free_bulk(&arena.cx(), &self.pfns, self.order, &mut |_, why| {
             debug_assert!(false, "a block has one owner: {why}");
         });
     }
 }
 
-impl<P: PerCpu> fmt::Debug for Blocks<'_, P> {
+impl<A: ArenaRef> fmt::Debug for Blocks<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blocks").field("pfns", &self.pfns).field("order", &self.order).finish_non_exhaustive()
     }

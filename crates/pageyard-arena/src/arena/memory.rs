@@ -6,7 +6,10 @@ use crate::backing::{BackingError, Mapping};
 use crate::clear::Clearer;
 use crate::rseq::{Rseq, current_cpu};
 use crate::slots::Table;
-use pageyard::{AllocError, AuditError, Census, CpuId, Cx, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats};
+use pageyard::{
+    AllocError, AuditError, Census, CpuId, Cx, Frames, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats,
+};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Memory of the host in frames, with the engine over it.
@@ -18,34 +21,25 @@ pub struct Arena<P: PerCpu = Rseq> {
     yard: OwnedPageyard<P, (), Zeros>,
     mapping: Mapping,
     table: Table,
-    /// Whether the engine clears every block that is allocated or freed.
-    clears_all: bool,
     /// Zero in a child of a fork.
     alive: Alive,
 }
 
 impl<P: PerCpu> Arena<P> {
-    pub(super) fn new(
-        yard: OwnedPageyard<P, (), Zeros>,
-        mapping: Mapping,
-        clears_all: bool,
-    ) -> Result<Arena<P>, BackingError> {
+    pub(super) fn new(yard: OwnedPageyard<P, (), Zeros>, mapping: Mapping) -> Result<Arena<P>, BackingError> {
         let table = Table::new(mapping.frames())?;
-        Ok(Arena { yard, mapping, table, clears_all, alive: Alive::new()? })
-    }
-
-    /// Returns whether the engine clears every block that is allocated or freed.
-    pub(crate) fn clears_all(&self) -> bool {
-        self.clears_all
+        Ok(Arena { yard, mapping, table, alive: Alive::new()? })
     }
 
     /// Returns whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
     #[must_use]
+    #[inline]
     pub fn is_inert(&self) -> bool {
         !self.alive.is()
     }
 
     /// Refuses in a child of a fork, whose memory may be shared with its parent.
+    #[inline]
     pub(crate) fn check_alive(&self) -> Result<(), AllocError> {
         if self.is_inert() { Err(AllocError::OutOfMemory) } else { Ok(()) }
     }
@@ -113,6 +107,48 @@ impl<P: PerCpu> Arena<P> {
     pub(crate) unsafe fn address(&self, pfn: Pfn) -> NonNull<u8> {
         // SAFETY: the caller's promise.
         unsafe { self.mapping.start().add((pfn.0 * PAGE_SIZE) as usize) }
+    }
+
+    /// Returns which frame of the arena begins at an address; none where there is none.
+    #[must_use]
+    #[inline]
+    pub fn frame_at(&self, at: NonNull<u8>) -> Option<Pfn> {
+        let offset = (at.addr().get() as u64).checked_sub(self.mapping.start().addr().get() as u64)?;
+        let is_frame = offset.is_multiple_of(PAGE_SIZE) && offset < self.mapping.bytes() as u64;
+        is_frame.then_some(Pfn(offset / PAGE_SIZE))
+    }
+
+    /// Zeroes `range` of an owner's `bytes`, which begin at frame `first`, and returns its whole pages to the host.
+    /// Returns how many frames the host took.
+    ///
+    /// # Errors
+    /// Those of the host: the bytes are zeros all the same.
+    pub(super) fn discard(
+        &self,
+        first: Pfn,
+        bytes: &mut [u8],
+        range: Range<usize>,
+    ) -> Result<Frames, BackingError> {
+        let end = range.end.min(bytes.len());
+        let start = range.start.min(end);
+        let page = PAGE_SIZE as usize;
+        let whole = Frames((end / page).saturating_sub(start.div_ceil(page)) as u64);
+        let pages = self.mapping.whole_pages(first + Frames(start.div_ceil(page) as u64), whole);
+        let given = match pages.frames {
+            Frames::ZERO => Ok(Frames::ZERO),
+            _ if self.is_inert() => Ok(Frames::ZERO),
+            // SAFETY: the bytes are borrowed by this alone; zeros are what they are to hold.
+            _ => unsafe { self.mapping.purge(pages.first, pages.frames) },
+        };
+        match given {
+            Ok(frames) if frames > Frames::ZERO => {
+                let from = ((pages.first - first).0 * PAGE_SIZE) as usize;
+                bytes[start..from].fill(0);
+                bytes[from + (frames.0 * PAGE_SIZE) as usize..end].fill(0);
+            }
+            _ => bytes[start..end].fill(0),
+        }
+        given
     }
 
     /// Names the CPU that the thread is on, as far as it is known: for restartable sequences it matters where a list

@@ -20,15 +20,16 @@
 //!
 //! * `builder`: [`ArenaBuilder`]; `error`: [`ArenaError`].
 //! * `memory`: [`Arena`]; `alive`: whether it is the one that was built, or a copy in a child of a fork;
-//!   `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them;
-//!   `pages`: [`Pages`], as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the
-//!   engine.
+//!   `holder`: [`ArenaRef`], how the values below hold it.
+//! * `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them; `pages`: [`Pages`],
+//!   as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the engine.
 
 mod alive;
 mod block;
 mod builder;
 mod bulk;
 mod error;
+mod holder;
 mod memory;
 mod pages;
 mod zeros;
@@ -37,6 +38,7 @@ pub use block::Block;
 pub use builder::ArenaBuilder;
 pub use bulk::Blocks;
 pub use error::ArenaError;
+pub use holder::ArenaRef;
 pub use memory::Arena;
 pub use pages::Pages;
 pub use zeros::Zeros;

@@ -5,6 +5,10 @@ use pageyard::{
     AllocError, BadRequest, Frames, Migratetype, Order, PAGE_SIZE, Request, RequestFlags, TryLock,
 };
 
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
 const MIB: usize = 1 << 20;
 
 fn small(bytes: usize) -> Arena<TryLock> {
@@ -52,7 +56,7 @@ fn what_the_caller_says_is_zeros_is_not_cleared_again() {
     // SAFETY: it was just filled with zeros.
     unsafe { block.free_zeroed() };
     let again = arena.alloc_zeroed(Order::of(9)).unwrap();
-    assert!(arena.was_zeroed(&again));
+    assert!(again.was_zeroed());
     drop(again);
     all_free(&arena);
 }
@@ -180,7 +184,7 @@ fn parts_are_freed_and_split_by_several_threads_at_once() {
 fn memory_of_the_caller_is_not_believed_to_be_zeros() {
     let mut memory = vec![0xA5_u8; 5 * MIB];
     let at = memory.as_ptr().align_offset(PAGE_SIZE as usize);
-    let start = std::ptr::NonNull::new(memory[at..].as_mut_ptr()).unwrap();
+    let start = NonNull::new(memory[at..].as_mut_ptr()).unwrap();
     // SAFETY: it is the test's own, and outlives the arena.
     let mapping = unsafe { crate::backing::Mapping::of_caller(start, 4 * MIB) }.unwrap();
     let arena = Arena::builder().memory(mapping).build_locked().unwrap();
@@ -292,4 +296,122 @@ fn a_childs_arena_is_inert() {
     assert!(!arena.is_inert() && block.iter().all(|byte| *byte == 7));
     drop((block, handle, pages));
     all_free(&arena);
+}
+
+#[test]
+fn what_holds_a_count_is_kept_beside_its_arena() {
+    struct Cache {
+        blocks: Vec<Block<Arc<Arena<TryLock>>>>,
+        arena: Arc<Arena<TryLock>>,
+    }
+    let mut cache = Cache { blocks: Vec::new(), arena: Arc::new(small(8 * MIB)) };
+    for n in 0..10 {
+        let mut block = Block::alloc_in(cache.arena.clone(), Order::of(n % 4)).unwrap();
+        block.fill(n);
+        cache.blocks.push(block);
+    }
+    assert_eq!(Arc::strong_count(&cache.arena), 11);
+    let request = Request::new(Order::of(1), Migratetype::Unmovable);
+    let pages = Pages::alloc_in(cache.arena.clone(), 13 * 4096, Order::ZERO, &request).unwrap();
+    let many = Blocks::alloc_in(cache.arena.clone(), &request, 7);
+    let (mut head, rest) = pages.split_at(Frames(5)).unwrap();
+    head.fill(1);
+    assert_eq!((many.len(), rest.len(), Arc::strong_count(&cache.arena)), (7, 8 * 4096, 14));
+    let moved = std::thread::spawn(move || {
+        assert!(cache.blocks.iter().enumerate().all(|(n, block)| block[0] == n as u8));
+        drop((many, rest));
+        cache
+    });
+    let Cache { blocks, arena } = moved.join().unwrap();
+    drop((blocks, head));
+    assert_eq!(Arc::strong_count(&arena), 1);
+    all_free(&arena);
+    let one = Rc::new(small(MIB));
+    drop(Block::alloc_in(one.clone(), Order::ZERO).unwrap());
+    all_free(&one);
+}
+
+#[test]
+fn blocks_and_pages_go_through_addresses() {
+    let arena = small(8 * MIB);
+    let mut block = arena.alloc(Order::of(3)).unwrap();
+    block.fill(7);
+    let at = block.into_raw();
+    let (pages, bytes) = arena.alloc_bytes(5 * 4096).unwrap().into_raw();
+    let inside = NonNull::new(at.as_ptr().wrapping_add(4096)).unwrap();
+    let before = NonNull::new(arena.mapping().start().as_ptr().wrapping_sub(4096)).unwrap();
+    let behind = NonNull::new(arena.mapping().start().as_ptr().wrapping_add(8 * MIB)).unwrap();
+    // SAFETY: both came from this arena, and are taken back once; what is refused is nobody's.
+    unsafe {
+        for wrong in [inside, before, behind, NonNull::new(at.as_ptr().wrapping_add(1)).unwrap()] {
+            assert!(Block::from_raw_in(&arena, wrong).is_none());
+        }
+        for (wrong, bytes) in [
+            (before, 4096),
+            (behind, 4096),
+            (pages, 0),
+            (pages, 100),
+            (pages, 9 * MIB),
+            (pages, usize::MAX - 4095),
+        ] {
+            assert!(Pages::from_raw_in(&arena, wrong, bytes).is_none());
+        }
+        let block = Block::from_raw_in(&arena, at).unwrap();
+        assert!(block.order() == Order::of(3) && block.iter().all(|byte| *byte == 7));
+        let pages = Pages::from_raw_in(&arena, pages, bytes).unwrap();
+        assert_eq!(pages.frames(), Frames(5));
+    }
+    all_free(&arena);
+}
+
+#[test]
+fn discarded_bytes_are_zeros_and_their_whole_pages_are_the_hosts() {
+    let base = [
+        Backing::AnonymousBase,
+        Backing::Memfd(PageSize::Base),
+        Backing::Anonymous,
+        Backing::MemfdTransparent,
+    ];
+    for backing in base {
+        let arena = Arena::builder().size(4 * MIB).backing(backing).build_locked().unwrap();
+        let mut block = arena.alloc(Order::of(4)).unwrap();
+        let is = |bytes: &[u8], zeros: std::ops::Range<usize>| {
+            bytes.iter().enumerate().all(|(n, byte)| *byte == if zeros.contains(&n) { 0 } else { 7 })
+        };
+        for (range, frames) in [
+            (0..65536, 16),
+            (4096..8192, 1),
+            (4095..8193, 1),
+            (4097..8191, 0),
+            (100..200, 0),
+            (100..65535, 14),
+            (65536..70000, 0),
+            (9..usize::MAX, 15),
+            (30..30, 0),
+            (usize::MAX - 1..usize::MAX, 0),
+        ] {
+            block.fill(7);
+            assert_eq!(block.discard(range.clone()), Ok(Frames(frames)), "{range:?}");
+            assert!(is(&block, range.clone()), "{backing:?} {range:?}");
+        }
+        let (first, order) = (block.pfn(), block.order());
+        let mut pages = Pages::from(block);
+        pages.fill(7);
+        assert_eq!(pages.discard(0..usize::MAX), Ok(order.frames()));
+        assert_eq!(arena.mapping().resident(first, order.frames()), Frames::ZERO, "{backing:?}");
+        assert!(pages.iter().all(|byte| *byte == 0));
+        drop(pages);
+        all_free(&arena);
+    }
+    // Memory of the caller is not the host's to take; it is zeros all the same.
+    let mut memory = vec![7_u8; 3 * 4096];
+    let at = memory.as_ptr().align_offset(PAGE_SIZE as usize);
+    let start = NonNull::new(memory[at..].as_mut_ptr()).unwrap();
+    // SAFETY: it is the test's own, and outlives the arena.
+    let mapping = unsafe { crate::backing::Mapping::of_caller(start, 2 * 4096) }.unwrap();
+    let arena = Arena::builder().memory(mapping).build_locked().unwrap();
+    let mut block = arena.alloc(Order::of(1)).unwrap();
+    block.fill(7);
+    assert_eq!(block.discard(1..8191), Ok(Frames::ZERO));
+    assert!(block[1..8191].iter().all(|byte| *byte == 0) && block[0] == 7 && block[8191] == 7);
 }

@@ -3,7 +3,7 @@
 use super::error::BackingError;
 use super::kind::PageSize;
 use super::mapping::Mapping;
-use pageyard::{Frames, PAGE_SIZE, Pfn};
+use pageyard::{FrameRange, Frames, PAGE_SIZE, Pfn};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 use std::ptr::NonNull;
@@ -74,13 +74,11 @@ impl Mapping {
     /// # Safety
     /// Nothing uses these frames, and what they hold is not needed.
     pub unsafe fn purge(&self, first: Pfn, frames: Frames) -> Result<Frames, BackingError> {
-        let Some(backing) = self.backing() else { return Ok(Frames::ZERO) };
-        let page = backing.reserved().unwrap_or(PageSize::Base).order().frames().0;
-        let start = first.0.next_multiple_of(page);
-        let end = first.0.saturating_add(frames.0).min(self.frames().0) / page * page;
-        if start >= end {
+        let FrameRange { first: Pfn(start), frames } = self.whole_pages(first, frames);
+        if frames == Frames::ZERO {
             return Ok(Frames::ZERO);
         }
+        let end = start + frames.0;
         let (at, bytes) = ((start * PAGE_SIZE) as usize, ((end - start) * PAGE_SIZE) as usize);
         // A file keeps its pages when a mapping of it lets them go: a hole has to be made in it.
         let advice = if self.is_file() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
@@ -91,6 +89,16 @@ impl Mapping {
             why: why.to_string(),
             setting: "memory that is locked stays (mlock, mlockall)",
         })
+    }
+
+    /// Returns the part of a range that is whole pages of the backing, which is what the host can take: none of memory
+    /// of the caller.
+    pub(crate) fn whole_pages(&self, first: Pfn, frames: Frames) -> FrameRange {
+        let Some(backing) = self.backing() else { return FrameRange::default() };
+        let page = backing.reserved().unwrap_or(PageSize::Base).order().frames().0;
+        let start = first.0.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        let end = first.0.saturating_add(frames.0).min(self.frames().0) / page * page;
+        FrameRange::new(Pfn(start), Frames(end.saturating_sub(start)))
     }
 }
 

@@ -49,6 +49,9 @@ pub enum Backing {
     /// A file in memory, which other processes can map: its descriptor can be passed on. Its size is sealed, so that no
     /// process can cut it off under another one.
     Memfd(PageSize),
+    /// The same, with transparent huge pages where the host grants them to such files
+    /// (`/sys/kernel/mm/transparent_hugepage/shmem_enabled`: `advise`, `within_size` or `always`).
+    MemfdTransparent,
 }
 
 impl Backing {
@@ -56,20 +59,20 @@ impl Backing {
     #[must_use]
     pub const fn page_size(self) -> PageSize {
         match self {
-            Backing::Anonymous => PageSize::Huge2M,
+            Backing::Anonymous | Backing::MemfdTransparent => PageSize::Huge2M,
             Backing::AnonymousBase => PageSize::Base,
             Backing::HugeTlb(size) | Backing::Memfd(size) => size,
         }
     }
 
     /// Returns the reserved huge pages that it needs, if any.
-    pub(super) const fn reserved(self) -> Option<PageSize> {
+    pub(crate) const fn reserved(self) -> Option<PageSize> {
         match self {
             Backing::HugeTlb(PageSize::Base) => Some(PageSize::Huge2M),
             Backing::HugeTlb(size) => Some(size),
             Backing::Memfd(PageSize::Base) => None,
             Backing::Memfd(size) => Some(size),
-            Backing::Anonymous | Backing::AnonymousBase => None,
+            Backing::Anonymous | Backing::AnonymousBase | Backing::MemfdTransparent => None,
         }
     }
 
@@ -84,6 +87,7 @@ impl Backing {
             Backing::Memfd(PageSize::Base) => "memfd",
             Backing::Memfd(PageSize::Huge2M) => "memfd-2m",
             Backing::Memfd(PageSize::Huge1G) => "memfd-1g",
+            Backing::MemfdTransparent => "memfd-thp",
         }
     }
 }

@@ -60,7 +60,7 @@ impl Mapping {
         match backing {
             Backing::Anonymous | Backing::AnonymousBase => anonymous(rounded, page, backing),
             Backing::HugeTlb(_) => huge(rounded, page, backing),
-            Backing::Memfd(_) => file(rounded, page, backing),
+            Backing::Memfd(_) | Backing::MemfdTransparent => file(rounded, page, backing),
         }
     }
 
@@ -234,11 +234,16 @@ fn anonymous(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, 
     // SAFETY: these addresses were set aside, and nothing lives there.
     unsafe { mmap_anonymous(at, bytes, READ_WRITE, flags) }
         .map_err(|why| refused("to map memory", &why, ADDRESS_SPACE))?;
-    let advice = if page == PageSize::Base { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage };
-    // A kernel without transparent huge pages refuses; the memory is there nonetheless.
-    // SAFETY: it changes no contents.
-    let _ = unsafe { madvise(at, bytes, advice) };
+    wish_for(page, place.at, bytes);
     Ok(place.filled(bytes, backing, None))
+}
+
+/// Tells the kernel which pages are wanted. One without transparent huge pages refuses; the memory is there
+/// nonetheless.
+fn wish_for(page: PageSize, at: NonNull<u8>, bytes: usize) {
+    let advice = if page == PageSize::Base { Advice::LinuxNoHugepage } else { Advice::LinuxHugepage };
+    // SAFETY: it changes no contents.
+    let _ = unsafe { madvise(at.as_ptr().cast(), bytes, advice) };
 }
 
 /// The setting to change if mapping fails.
@@ -279,6 +284,9 @@ fn file(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, Backi
     // SAFETY: these addresses were set aside, and nothing lives there; the file cannot shrink.
     unsafe { mmap(place.at.as_ptr().cast(), bytes, READ_WRITE, flags, &file, 0) }
         .map_err(|why| refused("to map a file in memory", &why, ADDRESS_SPACE))?;
+    if backing == Backing::MemfdTransparent {
+        wish_for(page, place.at, bytes);
+    }
     Ok(place.filled(bytes, backing, Some(file)))
 }
 

@@ -141,7 +141,7 @@ impl<P: PerCpu> Arena<P> {
     ///
     /// # Errors
     /// As [`PageAllocator::alloc`].
-    pub fn alloc_compacting(&self, order: Order) -> Result<crate::arena::Block<'_, P>, AllocError> {
+    pub fn alloc_compacting(&self, order: Order) -> Result<crate::arena::Block<&Self>, AllocError> {
         self.check_alive()?;
         let request = Request::new(order, Migratetype::Movable);
         let pfn = self.yard().alloc_with(&self.cx(), &request, &Mover(self)).map_err(AllocError::from)?;

@@ -1,10 +1,10 @@
 //! Handles, and the pins that keep their frames in place.
 
-use crate::arena::Arena;
-use crate::rseq::Rseq;
+use crate::arena::{Arena, ArenaRef};
 use crate::slots::{Slot, SlotId};
 use pageyard::{AllocError, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 /// A frame of 4 KiB that stays what it is, and may lie somewhere else each time that it is pinned.
@@ -33,8 +33,8 @@ use std::ops::{Deref, DerefMut};
 /// drop(pinned);
 /// assert_eq!(bytes[0], 0);
 /// ```
-pub struct Handle<'a, P: PerCpu = Rseq> {
-    arena: &'a Arena<P>,
+pub struct Handle<A: ArenaRef> {
+    arena: A,
     id: SlotId,
 }
 
@@ -47,25 +47,57 @@ impl<P: PerCpu> Arena<P> {
     /// # Concurrency
     /// Lock-free, as dropping and pinning a handle are: with per-CPU lists that are safe in signal handlers, handles
     /// are, too.
-    pub fn alloc_movable(&self) -> Result<Handle<'_, P>, AllocError> {
-        self.check_alive()?;
-        let pfn = self.yard().alloc(&self.cx(), &Request::new(Order::ZERO, Migratetype::Movable))?;
-        let Some(id) = self.table().insert(pfn) else {
-            // Slots are as many as frames, so this does not happen; a frame without one goes back.
-            let _ = self.yard().free(&self.cx(), pfn, Order::ZERO);
-            return Err(AllocError::OutOfMemory);
-        };
-        Ok(Handle { arena: self, id })
+    pub fn alloc_movable(&self) -> Result<Handle<&Self>, AllocError> {
+        Handle::alloc_in(self)
     }
 }
 
-impl<P: PerCpu> Handle<'_, P> {
+impl<A: ArenaRef> Handle<A> {
+    /// Allocates as [`Arena::alloc_movable`] does, for a handle that holds its arena as given.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_in(arena: A) -> Result<Handle<A>, AllocError> {
+        let of = arena.arena();
+        of.check_alive()?;
+        let pfn = of.yard().alloc(&of.cx(), &Request::new(Order::ZERO, Migratetype::Movable))?;
+        let Some(id) = of.table().insert(pfn) else {
+            // Slots are as many as frames, so this does not happen; a frame without one goes back.
+            let _ = of.yard().free(&of.cx(), pfn, Order::ZERO);
+            return Err(AllocError::OutOfMemory);
+        };
+        Ok(Handle { arena, id })
+    }
+
+    /// Gives it up without freeing its frame, and lets the arena go. Only [`Handle::from_raw_in`] gets it back: keep
+    /// the arena until then. Compaction may move the frame meanwhile.
+    #[must_use = "its frame is never freed"]
+    pub fn into_raw(self) -> u32 {
+        let handle = ManuallyDrop::new(self);
+        // SAFETY: it is read once, and the handle is not dropped.
+        drop(unsafe { std::ptr::read(&raw const handle.arena) });
+        handle.id.0
+    }
+
+    /// Takes a handle back; none, and nothing changed, where the arena has no handle of that number.
+    ///
+    /// # Safety
+    /// Where there is one, the caller owns it: the number came from [`Handle::into_raw`] of a handle of this arena, and
+    /// was not taken back since.
+    pub unsafe fn from_raw_in(arena: A, id: u32) -> Option<Handle<A>> {
+        let of = arena.arena();
+        let is_one = id != 0 && u64::from(id) <= of.mapping().frames().0;
+        let id = SlotId(id);
+        // Not `then_some`: a handle that there is not must not be dropped.
+        (is_one && of.table().get(id).is_live()).then(|| Handle { arena, id })
+    }
+
     /// Keeps the frame in place, to be read.
     ///
     /// # Panics
     /// Where 16 million pins of the handle are held, or were forgotten.
     #[must_use]
-    pub fn pin(&self) -> Pinned<'_, P> {
+    pub fn pin(&self) -> Pinned<'_, A> {
         Pinned { handle: self, pfn: self.pinned() }
     }
 
@@ -74,7 +106,7 @@ impl<P: PerCpu> Handle<'_, P> {
     /// # Panics
     /// As [`pin`](Handle::pin).
     #[must_use]
-    pub fn pin_mut(&mut self) -> PinnedMut<'_, P> {
+    pub fn pin_mut(&mut self) -> PinnedMut<'_, A> {
         let pfn = self.pinned();
         PinnedMut { handle: self, pfn }
     }
@@ -82,11 +114,11 @@ impl<P: PerCpu> Handle<'_, P> {
     /// Returns where the frame is now; it may move as soon as this has returned.
     #[must_use]
     pub fn pfn(&self) -> Pfn {
-        self.arena.table().get(self.id).pfn()
+        self.arena.arena().table().get(self.id).pfn()
     }
 
     fn pinned(&self) -> Pfn {
-        let pinned = self.arena.table().update(self.id, Slot::pin);
+        let pinned = self.arena.arena().table().update(self.id, Slot::pin);
         pinned
             .expect("16 million pins of one handle are held or were forgotten; drop what pin() returns")
             .pfn()
@@ -94,48 +126,49 @@ impl<P: PerCpu> Handle<'_, P> {
 
     fn unpin(&self) {
         // It was pinned, so there is a pin to give back.
-        let _ = self.arena.table().update(self.id, |slot| Some(slot.unpin()));
+        let _ = self.arena.arena().table().update(self.id, |slot| Some(slot.unpin()));
     }
 
     /// Returns the bytes of a frame that is pinned.
     fn bytes(&self, pfn: Pfn) -> *mut u8 {
         // SAFETY: it is the arena's.
-        unsafe { self.arena.address(pfn) }.as_ptr()
+        unsafe { self.arena.arena().address(pfn) }.as_ptr()
     }
 }
 
-impl<P: PerCpu> Drop for Handle<'_, P> {
+impl<A: ArenaRef> Drop for Handle<A> {
     fn drop(&mut self) {
-        if self.arena.is_inert() {
+        let arena = self.arena.arena();
+        if arena.is_inert() {
             return;
         }
-        let before = self.arena.table().update(self.id, |slot| Some(slot.dropped()));
+        let before = arena.table().update(self.id, |slot| Some(slot.dropped()));
         // What a compaction has isolated is freed by it: it may be reading the frame.
         if let Some(before) = before.filter(|before| !before.is_isolated()) {
-            self.arena.free_handle(self.id, before.pfn());
+            arena.free_handle(self.id, before.pfn());
         }
     }
 }
 
-impl<P: PerCpu> fmt::Debug for Handle<'_, P> {
+impl<A: ArenaRef> fmt::Debug for Handle<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").field("pfn", &self.pfn()).finish_non_exhaustive()
     }
 }
 
 /// The bytes of a frame that stays in place while this lives, to be read.
-pub struct Pinned<'h, P: PerCpu = Rseq> {
-    handle: &'h Handle<'h, P>,
+pub struct Pinned<'h, A: ArenaRef> {
+    handle: &'h Handle<A>,
     pfn: Pfn,
 }
 
 /// The bytes of a frame that stays in place while this lives, to be written.
-pub struct PinnedMut<'h, P: PerCpu = Rseq> {
-    handle: &'h Handle<'h, P>,
+pub struct PinnedMut<'h, A: ArenaRef> {
+    handle: &'h Handle<A>,
     pfn: Pfn,
 }
 
-impl<P: PerCpu> Deref for Pinned<'_, P> {
+impl<A: ArenaRef> Deref for Pinned<'_, A> {
     type Target = [u8];
 
     #[inline]
@@ -146,7 +179,7 @@ impl<P: PerCpu> Deref for Pinned<'_, P> {
     }
 }
 
-impl<P: PerCpu> Deref for PinnedMut<'_, P> {
+impl<A: ArenaRef> Deref for PinnedMut<'_, A> {
     type Target = [u8];
 
     #[inline]
@@ -156,7 +189,7 @@ impl<P: PerCpu> Deref for PinnedMut<'_, P> {
     }
 }
 
-impl<P: PerCpu> DerefMut for PinnedMut<'_, P> {
+impl<A: ArenaRef> DerefMut for PinnedMut<'_, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above.
@@ -164,14 +197,14 @@ impl<P: PerCpu> DerefMut for PinnedMut<'_, P> {
     }
 }
 
-impl<P: PerCpu> Drop for Pinned<'_, P> {
+impl<A: ArenaRef> Drop for Pinned<'_, A> {
     #[inline]
     fn drop(&mut self) {
         self.handle.unpin();
     }
 }
 
-impl<P: PerCpu> Drop for PinnedMut<'_, P> {
+impl<A: ArenaRef> Drop for PinnedMut<'_, A> {
     #[inline]
     fn drop(&mut self) {
         self.handle.unpin();

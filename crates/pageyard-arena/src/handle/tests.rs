@@ -23,10 +23,7 @@ fn all_free(arena: &Arena<TryLock>) {
 }
 
 /// Fills an arena with handles, each with its number, and keeps those that `keep` says.
-fn fragmented<'a>(
-    arena: &'a Arena<TryLock>,
-    keep: impl Fn(usize) -> bool,
-) -> Vec<(usize, Handle<'a, TryLock>)> {
+fn fragmented(arena: &Arena<TryLock>, keep: impl Fn(usize) -> bool) -> Vec<(usize, Handle<&Arena<TryLock>>)> {
     let all = std::iter::from_fn(|| arena.alloc_movable().ok());
     let mut all: Vec<_> = all.enumerate().collect();
     for (n, handle) in &mut all {
@@ -36,7 +33,7 @@ fn fragmented<'a>(
     all
 }
 
-fn holds(handles: &[(usize, Handle<'_, TryLock>)]) {
+fn holds(handles: &[(usize, Handle<&Arena<TryLock>>)]) {
     for (n, handle) in handles {
         let pinned = handle.pin();
         assert!(pinned.iter().all(|byte| *byte == *n as u8), "handle {n}, now at {}", handle.pfn());
@@ -195,7 +192,7 @@ fn threads_read_and_write_while_everything_moves() {
             let (arena, done, writes) = (&arena, &done, &writes);
             scope.spawn(move || {
                 let mut rng = fastrand::Rng::with_seed(thread);
-                let mut held: Vec<(u64, Handle<'_, TryLock>)> = Vec::new();
+                let mut held: Vec<(u64, Handle<&Arena<TryLock>>)> = Vec::new();
                 while !done.load(Ordering::Acquire) {
                     if held.len() < 200 || (held.len() < 400 && rng.bool()) {
                         if let Ok(mut handle) = arena.alloc_movable() {
@@ -246,19 +243,70 @@ fn threads_read_and_write_while_everything_moves() {
     all_free(&arena);
 }
 
+/// Waits for what a thread does.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn the_background_compacts_until_it_is_stopped() {
     let arena = Arc::new(small(32 * MIB));
     let handles = fragmented(&arena, |n| n % 8 == 0);
-    let background = Background::start(arena.clone(), Duration::from_millis(1)).unwrap();
-    let start = std::time::Instant::now();
-    while huge_free(&arena) < 13 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nothing was compacted");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    background.stop();
+    let background = arena.compactor().every(Duration::from_millis(1)).start().unwrap();
+    until("nothing was compacted", || huge_free(&arena) >= 13);
+    let report = background.stop();
+    assert!(report.passes > 0 && report.moved > pageyard::Frames::ZERO && !report.stuck, "{report:?}");
+    assert!(report.scattered <= 0.1, "{report:?}");
     holds(&handles);
     assert_eq!(Arc::strong_count(&arena), 1, "the thread has ended");
     drop(handles);
     all_free(&arena);
+}
+
+#[test]
+fn the_background_goes_as_far_as_it_is_told_and_says_what_stops_it() {
+    let arena = Arc::new(small(32 * MIB));
+    let handles = fragmented(&arena, |n| n % 8 == 0);
+    let every = Duration::from_millis(1);
+    let never = arena.compactor().every(every).down_to(1.0).start().unwrap();
+    until("it does not look", || never.report().scattered > 0.0);
+    assert_eq!(never.stop().passes, 0);
+    let pins: Vec<_> = handles.iter().map(|(_, handle)| handle.pin()).collect();
+    let kept = arena.compactor().every(every).down_to(0.0).start().unwrap();
+    until("pins stop it", || kept.report().stuck);
+    assert!(kept.report().scattered > 0.5, "{:?}", kept.report());
+    drop(pins);
+    until("nothing was compacted", || huge_free(&arena) >= 13);
+    until("it is not done", || !kept.report().stuck && kept.report().scattered < 0.1);
+    drop(kept);
+    holds(&handles);
+    drop(handles);
+    all_free(&arena);
+}
+
+#[test]
+fn a_handle_is_kept_beside_its_arena_and_goes_through_a_number() {
+    let arena = Arc::new(small(4 * MIB));
+    let mut held = Handle::alloc_in(arena.clone()).unwrap();
+    held.pin_mut()[7] = 9;
+    drop(arena.alloc_movable().unwrap());
+    let id = held.into_raw();
+    assert_eq!(Arc::strong_count(&arena), 1, "a number holds nothing");
+    arena.compact();
+    // SAFETY: the number was taken from a handle of this arena, and only the last of these finds it.
+    unsafe {
+        for wrong in [0, 1025, u32::MAX, if id == 1 { 2 } else { 1 }] {
+            assert!(Handle::from_raw_in(&*arena, wrong).is_none(), "{wrong}");
+        }
+        let back = Handle::from_raw_in(arena.clone(), id).unwrap();
+        assert_eq!((back.pin()[7], Arc::strong_count(&arena)), (9, 2));
+        drop(back);
+        assert!(Handle::from_raw_in(&*arena, id).is_none(), "it is gone");
+    }
+    let last = Handle::alloc_in(arena).unwrap();
+    assert_eq!(last.pin().len(), 4096, "it keeps its arena");
 }

@@ -5,6 +5,7 @@ use crate::arena::{Arena, Block, Blocks, Pages};
 use crate::backing::{Backing, Mapping, PageSize};
 use crate::clear::{Clearer, Primitive};
 use crate::handle::Handle;
+use crate::purge::PurgeLimits;
 use pageyard::{Frames, PAGE_SIZE, TryLock};
 
 type Locked = Arena<TryLock>;
@@ -14,10 +15,10 @@ const BYTES: usize = 4 << 20;
 
 /// Bytes with one owner, and what the owner wrote into each frame.
 enum Owned<'a> {
-    Block(Block<'a, TryLock>),
-    Blocks(Blocks<'a, TryLock>),
-    Pages(Pages<'a, TryLock>),
-    Handle(Handle<'a, TryLock>),
+    Block(Block<&'a Arena<TryLock>>),
+    Blocks(Blocks<&'a Arena<TryLock>>),
+    Pages(Pages<&'a Arena<TryLock>>),
+    Handle(Handle<&'a Arena<TryLock>>),
 }
 
 impl Owned<'_> {
@@ -97,10 +98,16 @@ fn made(draw: &mut Draw<'_>) -> Locked {
     builder.build_locked().expect("an arena")
 }
 
-fn owners<'a>(arena: &'a Locked, other: &Locked, draw: &mut Draw<'_>, held: &mut Held<'a>, stamp: &mut u64) {
+fn owners<'a>(
+    arena: &'a Locked,
+    other: &'a Locked,
+    draw: &mut Draw<'_>,
+    held: &mut Held<'a>,
+    stamp: &mut u64,
+) {
     let mut owned: Vec<Owned<'a>> = Vec::new();
     let mut zeros = false;
-    match draw.byte() % 12 {
+    match draw.byte() % 14 {
         0 => {
             let request = draw.request();
             draw.call(("alloc_as", request));
@@ -148,13 +155,33 @@ fn owners<'a>(arena: &'a Locked, other: &Locked, draw: &mut Draw<'_>, held: &mut
                 owned.extend(split(one, at));
             }
         }
+        10 => {
+            let range = draw.number(1 << 17) as usize..draw.number(u64::MAX) as usize;
+            draw.call(("discard", &range));
+            let nth = usize::from(draw.byte()) % held.len().max(1);
+            if let Some((was, one)) = held.get_mut(nth) {
+                one.check(*was);
+                let _ = match one {
+                    Owned::Block(block) => block.discard(range),
+                    Owned::Pages(pages) => pages.discard(range),
+                    _ => Ok(Frames::ZERO),
+                };
+                one.write(*was);
+            }
+        }
+        11 => {
+            draw.call("through an address");
+            if let Some((was, one)) = take(draw, held) {
+                held.push((was, through_an_address(arena, other, one)));
+            }
+        }
         9 => {
             draw.call("was_zeroed, in use");
             let nth = usize::from(draw.byte()) % held.len().max(1);
             if let Some((was, one)) = held.get_mut(nth) {
                 one.check(*was);
                 if let Owned::Block(block) = one {
-                    let _ = (arena.was_zeroed(block), other.was_zeroed(block));
+                    let _ = block.was_zeroed();
                 }
             }
         }
@@ -180,6 +207,29 @@ fn take<'a>(draw: &mut Draw<'_>, held: &mut Held<'a>) -> Option<(u64, Owned<'a>)
     (nth < held.len()).then(|| held.swap_remove(nth))
 }
 
+/// Gives an owner up and takes it back from what is left of it.
+///
+/// # Panics
+/// Where it does not come back, or another arena has it.
+fn through_an_address<'a>(arena: &'a Locked, other: &'a Locked, one: Owned<'a>) -> Owned<'a> {
+    // SAFETY: each came from one of the arenas, and only that one takes it back.
+    unsafe {
+        match one {
+            Owned::Block(block) => {
+                let at = block.into_raw();
+                let back = Block::from_raw_in(arena, at).or_else(|| Block::from_raw_in(other, at));
+                Owned::Block(back.expect("a block begins there"))
+            }
+            Owned::Pages(pages) => {
+                let (at, bytes) = pages.into_raw();
+                let back = Pages::from_raw_in(arena, at, bytes);
+                Owned::Pages(back.or_else(|| Pages::from_raw_in(other, at, bytes)).expect("they lie there"))
+            }
+            one => one,
+        }
+    }
+}
+
 fn split(one: Owned<'_>, at: Frames) -> Vec<Owned<'_>> {
     let pages = match one {
         Owned::Block(block) => Pages::from(block),
@@ -196,8 +246,9 @@ fn memory(arena: &Locked, draw: &mut Draw<'_>) {
     let (pfn, frames, most) = (draw.pfn(), draw.frames(), draw.frames());
     match draw.byte() % 3 {
         0 => {
-            draw.call(("purge_above", frames, most));
-            let _ = arena.purge_above(frames, most);
+            let limits = PurgeLimits { least: draw.order(), reserve: frames, most };
+            draw.call(("purge_as", limits));
+            let _ = arena.purge_as(&limits);
         }
         1 => {
             let node = draw.number(1024) as u32;

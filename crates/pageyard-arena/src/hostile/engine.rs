@@ -196,7 +196,7 @@ fn ranges(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
             let _ = yard.visit_free_blocks(&cx, least, first, frames, |block| {
                 left = left.saturating_sub(1);
                 if left.is_multiple_of(3) {
-                    return Visit::Return;
+                    return if left.is_multiple_of(2) { Visit::Zeroed } else { Visit::Return };
                 }
                 held.push((block.pfn, block.order));
                 Visit::Keep

@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! * `pass`: [`Arena::purge`](crate::Arena::purge), one pass over the free blocks of 2 MiB.
+//! * `pass`: [`Arena::purge`](crate::Arena::purge), one pass over the free blocks of 2 MiB, or of [`PurgeLimits`].
 //! * `pressure`: [`Pressure`], what says that memory is short: [`Stall`], the kernel's pressure stall information;
 //!   [`Available`], what the kernel counts as available.
 //! * `purger`: [`Purger`], a thread that purges; [`PurgerBuilder`], how often and how much.
@@ -24,6 +24,7 @@ mod pass;
 mod pressure;
 mod purger;
 
+pub use pass::PurgeLimits;
 pub use pressure::{Available, Pressure, Stall, of_this_host};
 pub use purger::{PurgeReport, Purger, PurgerBuilder};
 

@@ -1,9 +1,10 @@
 //! A thread that purges.
 
+use super::pass::PurgeLimits;
 use super::pressure::Pressure;
 use crate::arena::Arena;
 use crate::backing::BackingError;
-use pageyard::{Frames, PAGE_SIZE, PerCpu};
+use pageyard::{Frames, Order, PAGE_SIZE, PerCpu};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,8 +21,7 @@ impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
         PurgerBuilder {
             arena: self.clone(),
             every: Duration::from_secs(1),
-            reserve: Frames::ZERO,
-            most: Frames(u64::MAX),
+            limits: PurgeLimits::default(),
             pressure: None,
         }
     }
@@ -32,8 +32,7 @@ impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
 pub struct PurgerBuilder<P: PerCpu> {
     arena: Arc<Arena<P>>,
     every: Duration,
-    reserve: Frames,
-    most: Frames,
+    limits: PurgeLimits,
     pressure: Option<Box<dyn Pressure>>,
 }
 
@@ -47,14 +46,20 @@ impl<P: PerCpu + Send + Sync + 'static> PurgerBuilder<P> {
     /// Sets how many bytes of free memory stay in memory, rounded up to whole pageblocks, so that what is allocated
     /// next is there. When memory is short, none do.
     pub fn reserve(mut self, bytes: u64) -> Self {
-        self.reserve = Frames(bytes.div_ceil(PAGE_SIZE));
+        self.limits.reserve = Frames(bytes.div_ceil(PAGE_SIZE));
         self
     }
 
     /// Sets how many bytes an interval gives back at most, rounded up to whole pageblocks. When memory is short, all
     /// go.
     pub fn at_most(mut self, bytes: u64) -> Self {
-        self.most = Frames(bytes.div_ceil(PAGE_SIZE));
+        self.limits.most = Frames(bytes.div_ceil(PAGE_SIZE));
+        self
+    }
+
+    /// Sets the smallest free blocks that go back: see [`PurgeLimits::least`].
+    pub fn least(mut self, order: Order) -> Self {
+        self.limits.least = order;
         self
     }
 
@@ -134,9 +139,12 @@ impl Shared {
 }
 
 impl Purger {
-    /// Returns what it did so far.
+    /// Returns what it did so far; nothing in a child of a fork, where there is no such thread.
     #[must_use]
     pub fn report(&self) -> PurgeReport {
+        if self.process != std::process::id() {
+            return PurgeReport::default();
+        }
         self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -203,10 +211,10 @@ fn run<P: PerCpu>(mut settings: PurgerBuilder<P>, shared: &Shared) {
             return;
         }
         let short = is_short(&mut settings.pressure, woken, shared);
-        let (reserve, most) =
-            if short { (Frames::ZERO, Frames(u64::MAX)) } else { (settings.reserve, settings.most) };
+        let all = PurgeLimits { least: settings.limits.least, ..PurgeLimits::default() };
+        let limits = if short { all } else { settings.limits };
         let mut given = Frames::ZERO;
-        let purge = || settings.arena.purge_while(reserve, most, &mut given, &|| !shared.is_stopped());
+        let purge = || settings.arena.purge_while(&limits, &mut given, &|| !shared.is_stopped());
         let purged = catch_unwind(AssertUnwindSafe(purge));
         shared.note(|report| {
             report.rounds += 1;

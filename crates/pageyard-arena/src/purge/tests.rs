@@ -23,7 +23,7 @@ fn resident(arena: &Arena<TryLock>) -> Frames {
 }
 
 /// Writes to all of an arena's memory and frees it, but for one pageblock.
-fn used(arena: &Arena<TryLock>) -> crate::Block<'_, TryLock> {
+fn used(arena: &Arena<TryLock>) -> crate::Block<&Arena<TryLock>> {
     let mut blocks: Vec<_> = std::iter::from_fn(|| arena.alloc(Order::of(9)).ok()).collect();
     assert_eq!(blocks.len(), 8);
     blocks.iter_mut().for_each(|block| block.fill(0xA5));
@@ -60,7 +60,7 @@ fn a_purge_leaves_what_is_in_use_and_gives_nothing_back_twice() {
         // What was given back is known to be zeros, and so it is after passes that leave it alone.
         let zeros: Vec<_> = std::iter::from_fn(|| arena.alloc_zeroed(Order::of(9)).ok()).collect();
         assert_eq!(zeros.len(), 7);
-        assert!(zeros.iter().all(|block| arena.was_zeroed(block)));
+        assert!(zeros.iter().all(|block| block.was_zeroed()));
         assert_eq!(resident(&arena), BLOCK, "none of it was cleared");
         assert!(zeros.iter().all(|block| block.iter().all(|byte| *byte == 0)));
         drop((kept, zeros));
@@ -72,11 +72,46 @@ fn a_purge_leaves_what_is_in_use_and_gives_nothing_back_twice() {
 fn a_reserve_stays_in_memory() {
     let arena = arena(Backing::Anonymous);
     drop(used(&arena));
-    assert_eq!(arena.purge_above(Frames(3 * 512 - 1), Frames(u64::MAX)), Ok(Frames(5 * 512)));
-    assert_eq!(arena.purge_above(Frames(3 * 512), Frames(u64::MAX)), Ok(Frames(0)));
+    let above = |frames| arena.purge_as(&PurgeLimits { reserve: Frames(frames), ..PurgeLimits::default() });
+    assert_eq!(above(3 * 512 - 1), Ok(Frames(5 * 512)));
+    assert_eq!(above(3 * 512), Ok(Frames(0)));
     assert_eq!(resident(&arena), Frames(3 * 512));
     assert_eq!(arena.purge(Frames(u64::MAX)), Ok(Frames(3 * 512)));
     all_free(&arena);
+}
+
+#[test]
+fn free_frames_between_frames_in_use_go_back_too() {
+    let all = |least| PurgeLimits { least: Order::of(least), ..PurgeLimits::default() };
+    for backing in [
+        Backing::Anonymous,
+        Backing::AnonymousBase,
+        Backing::Memfd(PageSize::Base),
+        Backing::MemfdTransparent,
+    ] {
+        let arena = arena(backing);
+        let mut held: Vec<_> = std::iter::from_fn(|| arena.alloc(Order::ZERO).ok()).collect();
+        held.iter_mut().for_each(|block| block.fill(0xA5));
+        // Every second frame stays, and one of a whole pageblock's.
+        held.retain(|block| block.pfn().0.is_multiple_of(2) && block.pfn().0 <= 7 * 512);
+        let used = held.len() as u64;
+        assert_eq!(arena.purge(Frames(u64::MAX)), Ok(Frames(0)), "no pageblock is free");
+        assert_eq!(arena.purge_as(&all(4)), Ok(Frames(496)), "what is free behind the last one");
+        let half = PurgeLimits { most: Frames(1000), ..all(0) };
+        assert_eq!(arena.purge_as(&half), Ok(Frames(1000)), "{backing:?}");
+        let given = arena.purge_as(&all(0)).unwrap();
+        assert_eq!(given, Frames(8 * 512 - used - 496 - 1000));
+        assert_eq!(resident(&arena), Frames(used), "{backing:?}");
+        assert_eq!(arena.purge_as(&all(0)), Ok(Frames(0)), "all of it was given back before");
+        assert!(held.iter().all(|block| block.iter().all(|byte| *byte == 0xA5)));
+        // What came back is known to be zeros.
+        let zeros: Vec<_> = std::iter::from_fn(|| arena.alloc_zeroed(Order::ZERO).ok()).collect();
+        assert_eq!(zeros.len() as u64, 8 * 512 - used);
+        assert!(zeros.iter().all(|block| block.was_zeroed()) && resident(&arena) == Frames(used));
+        assert!(zeros.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+        drop((held, zeros));
+        all_free(&arena);
+    }
 }
 
 #[test]
@@ -100,7 +135,7 @@ fn memory_that_was_faulted_in_can_be_given_back() {
     let arena = Arena::builder().size(16 * MIB as usize).prefault(how).build_locked().unwrap();
     assert_eq!(arena.purge(Frames(u64::MAX)), Ok(Frames(8 * 512)));
     assert_eq!(resident(&arena), Frames(0));
-    assert!(arena.was_zeroed(&arena.alloc(Order::of(9)).unwrap()));
+    assert!(arena.alloc(Order::of(9)).unwrap().was_zeroed());
     all_free(&arena);
 }
 

@@ -68,7 +68,8 @@ impl Rseq {
             return Err(Unavailable::Taken);
         }
         barrier::register()?;
-        MAKER.with_borrow_mut(|maker| drop(maker.replace(registered)));
+        // A thread that is ending has nothing left to keep it in.
+        MAKER.try_with(|maker| drop(maker.replace(Some(registered)))).map_err(|_| Unavailable::Taken)?;
         Ok(Rseq { area, counts: Box::default(), pretends: false })
     }
 

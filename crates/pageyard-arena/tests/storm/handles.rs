@@ -29,10 +29,10 @@ pub struct Handles {
 }
 
 /// A handle, and what its frame holds at both ends.
-struct Held<'a, P: PerCpu>(Handle<'a, P>, u64);
+struct Held<'a, P: PerCpu>(Handle<&'a Arena<P>>, u64);
 
 impl<'a, P: PerCpu> Held<'a, P> {
-    fn new(mut handle: Handle<'a, P>, content: u64) -> Self {
+    fn new(mut handle: Handle<&'a Arena<P>>, content: u64) -> Self {
         {
             let mut bytes = handle.pin_mut();
             bytes[..8].copy_from_slice(&content.to_ne_bytes());

@@ -64,7 +64,7 @@ const CLEARED: usize = 256 << 20;
 const LINE: usize = 64;
 
 /// A working set in huge pages: lines that name each other in a random order, so that no prefetcher knows the next.
-struct WorkingSet<'a>(Block<'a, TryLock>);
+struct WorkingSet<'a>(Block<&'a Arena<TryLock>>);
 
 impl WorkingSet<'_> {
     /// Makes one of all of an arena.
