@@ -27,6 +27,10 @@ WITHOUT = {
     "pageyard-record": ["pageyard-linux", "pageyard-replay", "clap"],
     "pageyard-replay": ["pageyard-record", "perf-event2", "clap"],
     "pageyard-cli": [],
+    "pageyard-capi": ["pageyard-packets", "pageyard-linux", "pageyard-trace", "cbindgen"],
+    "pageyard-x86_64": ["pageyard"],
+    "pageyard-ostd": ["pageyard-packets", "pageyard-arena"],
+    "pageyard-hermit": ["pageyard-packets", "pageyard-arena"],
 }
 WITHOUT = {crate: unwanted + LAB + PEERS for crate, unwanted in WITHOUT.items()} | {
     "pageyard-judge": ["pageyard", "pageyard-trace", "pageyard-testkit"],

@@ -9,8 +9,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CRATES = [ROOT, *sorted((ROOT / "crates").iterdir()), *sorted((ROOT / "lab").iterdir())]
-BEGINS = ("src", "tests", "examples", "crates", "lab", "docs", "bench", "fuzz", "data", "engine", "requests", "map", "zone", "pcp")
+CRATES = [ROOT, *sorted((ROOT / "crates").iterdir()), *sorted((ROOT / "adapters").iterdir()), *sorted((ROOT / "lab").iterdir())]
+BEGINS = ("src", "tests", "examples", "crates", "adapters", "lab", "docs", "bench", "fuzz", "data", "engine", "requests", "map", "zone", "pcp")
 pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("crates/*/*.md"), *ROOT.glob("bench/**/*.md"), *ROOT.glob("fuzz/*.md")]
 missing = []
 

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn check(root: &Path) -> Result<usize, String> {
     let mut found = 0;
     let mut crates = 0;
-    for folder in ["crates", "lab"] {
+    for folder in ["crates", "adapters", "lab"] {
         for home in folders(&root.join(folder))? {
             let name = home.file_name().unwrap_or_default().to_string_lossy().into_owned();
             for file in ["lib.rs", "main.rs"].map(|file| home.join("src").join(file)) {
