@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-bounds test-portable test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
+	test-freestanding test-bounds test-portable test-viewer test-pages install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -187,6 +187,20 @@ aarch64:
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
 		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard -p pageyard-packets --lib \
 		--test engine --test packets
+
+# The C library: header, both libraries and the file for pkg-config. `make install DESTDIR=/tmp/root PREFIX=/usr`.
+PREFIX ?= /usr/local
+C_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+C_TO = $(DESTDIR)$(PREFIX)
+install:
+	$(CARGO) build --release -p pageyard-capi
+	install -d $(C_TO)/include $(C_TO)/lib/pkgconfig
+	install -m 644 crates/pageyard-capi/include/pageyard.h $(C_TO)/include/
+	install -m 644 $${CARGO_TARGET_DIR:-target}/release/libpageyard_capi.a $(C_TO)/lib/libpageyard.a
+	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libpageyard_capi.so $(C_TO)/lib/libpageyard.so.$(C_VERSION)
+	ln -sf libpageyard.so.$(C_VERSION) $(C_TO)/lib/libpageyard.so.0
+	ln -sf libpageyard.so.0 $(C_TO)/lib/libpageyard.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(C_VERSION)|' crates/pageyard-capi/pageyard.pc.in > $(C_TO)/lib/pkgconfig/pageyard.pc
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,38 @@
+//! How much memory is free.
+
+use crate::error::Error;
+use pageyard::{PageAllocator, ZoneId};
+use std::ptr::NonNull;
+
+/// How much memory there is, and how much of it is free.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All of it, in bytes.
+    pub bytes: u64,
+    /// What is free, in bytes; memory in lists of CPUs counts.
+    pub free_bytes: u64,
+}
+
+impl Usage {
+    /// Adds up what an allocator has.
+    pub(crate) fn of(allocator: &impl PageAllocator) -> Usage {
+        let stats = allocator.stats();
+        let mut usage = Usage::default();
+        for zone in (0..stats.zones).filter_map(|n| allocator.zone_stats(ZoneId(n as u16))) {
+            usage.bytes += zone.span.managed.as_bytes();
+            usage.free_bytes += (zone.free + zone.cached).as_bytes();
+        }
+        usage
+    }
+
+    /// Writes it where the caller has room for it.
+    ///
+    /// # Safety
+    /// There is room.
+    pub(crate) unsafe fn write(self, out: NonNull<Usage>) -> Error {
+        // SAFETY: the caller's promise.
+        unsafe { out.write(self) };
+        Error::Ok
+    }
+}
