@@ -1,5 +1,5 @@
 //! Page frames for the Hermit unikernel, in the ranges of its crate `free-list` (0.3): the three calls of its
-//! `PageRangeAllocator` (as of August 2026), by their names.
+//! `PageRangeAllocator` (as of mid-2026), by their names.
 //!
 //! Hermit's trait is inside its kernel, and its calls have no receiver: there, a unit type hands them to a static.
 //!
@@ -48,7 +48,7 @@ use pageyard::{
 
 pub use pageyard::PhysAddr;
 
-/// What an allocator needs of its kernel.
+/// The functions of a kernel that its allocator calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// Returns the core that the caller runs on; it may move to another one meanwhile.

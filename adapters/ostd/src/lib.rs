@@ -46,7 +46,7 @@ use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use pageyard::{BootFrames, CpuId, KernelFrames, PhysAddr};
 
-/// What an allocator needs of its kernel.
+/// The functions of a kernel that its allocator calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// Returns the CPU that the caller runs on. OSTD calls with interrupts off, so it does not change meanwhile.

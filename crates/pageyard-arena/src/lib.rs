@@ -15,6 +15,7 @@ pub mod clear;
 pub mod handle;
 #[cfg(feature = "hostile")]
 pub mod hostile;
+mod own_thread;
 pub mod purge;
 pub mod rseq;
 mod slots;

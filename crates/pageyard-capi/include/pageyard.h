@@ -125,11 +125,11 @@ typedef struct {
  */
 typedef struct {
   /*
-   All of it, in bytes.
+   Bytes in all.
    */
   uint64_t bytes;
   /*
-   What is free, in bytes; memory in lists of CPUs counts.
+   Free bytes, those in the lists of CPUs included.
    */
   uint64_t free_bytes;
 } pageyard_usage;

@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::table::Table;
 use crate::usage::Usage;
 use pageyard::{
-    AllocError, CpuId, Cx, FrameRange, Frames, FreeError, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn,
-    RangeFault, Request, RequestFlags, TryLock,
+    AllocError, CpuId, Cx, FrameRange, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request,
+    RequestFlags, TryLock,
 };
 use pageyard_arena::backing::{Backing, BackingError, Mapping, PageSize};
 use pageyard_arena::purge::PurgeLimits;
@@ -454,15 +454,8 @@ fn free_pages<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Res
         return Ok(());
     }
     // Pieces: not what one call allocated, or no block.
-    let mut left = FrameRange::new(first, Frames((bytes as u64).div_ceil(PAGE_SIZE)));
-    while let Err(error) = engine.free_range(&cx, left.first, left.frames) {
-        if error.why != RangeFault::Free(FreeError::Busy) {
-            return Err(error.why.into());
-        }
-        left = FrameRange::new(left.first + error.freed, left.frames - error.freed);
-        std::hint::spin_loop();
-    }
-    Ok(())
+    let all = FrameRange::new(first, Frames((bytes as u64).div_ceil(PAGE_SIZE)));
+    all.while_busy(|part| engine.free_range(&cx, part.first, part.frames)).map_err(|error| error.why.into())
 }
 
 /// # Safety

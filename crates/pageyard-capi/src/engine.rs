@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::table::Table;
 use crate::usage::Usage;
 use pageyard::{
-    Config, CpuId, Cx, FirmwareMap, FrameRange, Frames, FreeError, Order, OwnedPageyard, PAGE_SIZE, Pageyard,
-    PhysAddr, RangeError, RangeFault, Request, TryLock, ZoneLimits,
+    Config, CpuId, Cx, FirmwareMap, FrameRange, Frames, Order, OwnedPageyard, PAGE_SIZE, Pageyard, PhysAddr,
+    RangeError, Request, TryLock, ZoneLimits,
 };
 use std::ptr::NonNull;
 
@@ -153,7 +153,7 @@ fn on<T>(handle: EngineHandle, call: impl FnOnce(&Engine) -> Result<T, Error>) -
     unsafe { ENGINES.get(handle.handle) }.ok_or(Error::Handle).and_then(call)
 }
 
-/// Calls with a range, and with what is left of it as long as that is busy.
+/// Calls with the pages from an address on, and again as long as another call keeps them busy.
 fn repeat(
     at: PhysAddr,
     frames: Frames,
@@ -162,13 +162,5 @@ fn repeat(
     if at.offset() != 0 {
         return Err(Error::Misaligned);
     }
-    let mut left = FrameRange::new(at.pfn(), frames);
-    while let Err(error) = call(left) {
-        if error.why != RangeFault::Free(FreeError::Busy) {
-            return Err(error.why.into());
-        }
-        left = FrameRange::new(left.first + error.freed, left.frames - error.freed);
-        std::hint::spin_loop();
-    }
-    Ok(())
+    FrameRange::new(at.pfn(), frames).while_busy(call).map_err(|error| error.why.into())
 }

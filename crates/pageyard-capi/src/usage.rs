@@ -8,9 +8,9 @@ use std::ptr::NonNull;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// All of it, in bytes.
+    /// Bytes in all.
     pub bytes: u64,
-    /// What is free, in bytes; memory in lists of CPUs counts.
+    /// Free bytes, those in the lists of CPUs included.
     pub free_bytes: u64,
 }
 

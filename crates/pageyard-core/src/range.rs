@@ -65,6 +65,25 @@ pub struct RangeError {
     pub why: RangeFault,
 }
 
+impl FrameRange {
+    /// Calls with the range, and again with the rest of it as long as another call keeps that busy, which it waits for.
+    ///
+    /// # Errors
+    /// As `call`, but for [`FreeError::Busy`]; `freed` counts all calls.
+    pub fn while_busy(self, call: impl Fn(FrameRange) -> Result<(), RangeError>) -> Result<(), RangeError> {
+        let (mut left, mut freed) = (self, Frames::ZERO);
+        while let Err(error) = call(left) {
+            freed += error.freed;
+            if error.why != RangeFault::Free(FreeError::Busy) {
+                return Err(RangeError { freed, ..error });
+            }
+            left = FrameRange::new(left.first + error.freed, left.frames - error.freed);
+            core::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for RangeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

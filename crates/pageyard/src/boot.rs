@@ -80,8 +80,8 @@ impl<const N: usize> BootFrames<N> {
     /// returns the address at which physical memory is mapped.
     ///
     /// # Safety
-    /// What is given before it is set up is mapped and writable at the addresses of `to_virt`, one range in one piece,
-    /// for good. `to_virt` makes no call on these frames.
+    /// Ranges given before set-up are mapped and writable at the addresses of `to_virt`, each in one piece, for good.
+    /// `to_virt` makes no call on these frames.
     #[must_use]
     pub const unsafe fn new(cpus: fn() -> u32, to_virt: fn(PhysAddr) -> *mut u8) -> BootFrames<N> {
         let map = UnsafeCell::new(FirmwareMap::new(ZoneLimits::NONE));

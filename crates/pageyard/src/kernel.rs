@@ -198,16 +198,6 @@ impl KernelFrames {
         if at.offset() != 0 || !bytes.is_multiple_of(PAGE_SIZE) {
             return Err(refused(FreeError::Misaligned));
         }
-        let mut left = FrameRange::new(at.pfn(), Frames(bytes / PAGE_SIZE));
-        let mut freed = Frames::ZERO;
-        while let Err(error) = call(yard, left) {
-            freed += error.freed;
-            if error.why != RangeFault::Free(FreeError::Busy) {
-                return Err(RangeError { freed, ..error });
-            }
-            left = FrameRange::new(left.first + error.freed, left.frames - error.freed);
-            core::hint::spin_loop();
-        }
-        Ok(())
+        FrameRange::new(at.pfn(), Frames(bytes / PAGE_SIZE)).while_busy(|part| call(yard, part))
     }
 }

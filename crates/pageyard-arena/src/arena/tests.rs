@@ -341,7 +341,7 @@ fn blocks_and_pages_go_through_addresses() {
     let inside = NonNull::new(at.as_ptr().wrapping_add(4096)).unwrap();
     let before = NonNull::new(arena.mapping().start().as_ptr().wrapping_sub(4096)).unwrap();
     let behind = NonNull::new(arena.mapping().start().as_ptr().wrapping_add(8 * MIB)).unwrap();
-    // SAFETY: both came from this arena, and are taken back once; what is refused is nobody's.
+    // SAFETY: both came from this arena, and are taken back once. The other addresses are refused.
     unsafe {
         for wrong in [inside, before, behind, NonNull::new(at.as_ptr().wrapping_add(1)).unwrap()] {
             assert!(Block::from_raw_in(&arena, wrong).is_none());

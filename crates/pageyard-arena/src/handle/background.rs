@@ -1,10 +1,10 @@
 //! A thread that compacts now and then.
 
 use crate::arena::Arena;
+use crate::own_thread::OwnThread;
 use pageyard::{Frames, PAGEBLOCK_ORDER, PerCpu, ZoneId, metrics};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
@@ -52,7 +52,7 @@ impl<P: PerCpu + Send + Sync + 'static> BackgroundBuilder<P> {
             }
         };
         let thread = std::thread::Builder::new().name("pageyard-compact".into()).spawn(work)?;
-        Ok(Background { shared, thread: Some(thread), process: std::process::id() })
+        Ok(Background { shared, thread: OwnThread::new(thread) })
     }
 
     /// Compacts, if memory is too scattered, and notes what came of it.
@@ -88,9 +88,7 @@ pub struct BackgroundReport {
 #[derive(Debug)]
 pub struct Background {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-    /// The process whose thread it is: a child of a fork has a copy of this, and no thread.
-    process: u32,
+    thread: OwnThread,
 }
 
 #[derive(Debug, Default)]
@@ -121,7 +119,7 @@ impl Background {
     /// Returns what it did so far; nothing in a child of a fork, where there is no such thread.
     #[must_use]
     pub fn report(&self) -> BackgroundReport {
-        if self.process != std::process::id() {
+        if !self.thread.is_here() {
             return BackgroundReport::default();
         }
         self.shared.lock().report
@@ -135,15 +133,11 @@ impl Background {
     }
 
     fn end(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if self.process != std::process::id() {
-            std::mem::forget(thread);
-            return;
-        }
-        self.shared.lock().stop = true;
-        self.shared.ended.notify_all();
-        // A thread that panicked has said so.
-        let _ = thread.join();
+        let shared = &self.shared;
+        self.thread.end(|| {
+            shared.lock().stop = true;
+            shared.ended.notify_all();
+        });
     }
 }
 

@@ -4,6 +4,7 @@ use super::pass::PurgeLimits;
 use super::pressure::Pressure;
 use crate::arena::Arena;
 use crate::backing::BackingError;
+use crate::own_thread::OwnThread;
 use pageyard::{Frames, Order, PAGE_SIZE, PerCpu};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -11,7 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
@@ -86,7 +86,7 @@ impl<P: PerCpu + Send + Sync + 'static> PurgerBuilder<P> {
             run(self, &of_thread);
         };
         let thread = std::thread::Builder::new().name("pageyard-purge".into()).spawn(work)?;
-        Ok(Purger { shared, thread: Some(thread), process: std::process::id() })
+        Ok(Purger { shared, thread: OwnThread::new(thread) })
     }
 }
 
@@ -114,9 +114,7 @@ pub struct PurgeReport {
 #[derive(Debug)]
 pub struct Purger {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-    /// The process whose thread it is: a child of a fork has a copy of this, and no thread.
-    process: u32,
+    thread: OwnThread,
 }
 
 #[derive(Debug)]
@@ -142,7 +140,7 @@ impl Purger {
     /// Returns what it did so far; nothing in a child of a fork, where there is no such thread.
     #[must_use]
     pub fn report(&self) -> PurgeReport {
-        if self.process != std::process::id() {
+        if !self.thread.is_here() {
             return PurgeReport::default();
         }
         self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -156,16 +154,12 @@ impl Purger {
     }
 
     fn end(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if self.process != std::process::id() {
-            // The thread, and the other end of the descriptor, are the parent's.
-            std::mem::forget(thread);
-            return;
-        }
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // It is full only where a wake-up is on its way already.
-        let _ = rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes());
-        let _ = thread.join();
+        let shared = &self.shared;
+        self.thread.end(|| {
+            shared.stop.store(true, Ordering::Relaxed);
+            // It is full only where a wake-up is on its way already.
+            let _ = rustix::io::write(&shared.wake, &1_u64.to_ne_bytes());
+        });
     }
 }
 

@@ -64,8 +64,8 @@ impl Config {
         Config { watermark, percpu_pagelist_high_fraction: 8, ..Config::new(cpus) }
     }
 
-    /// Makes a configuration for a pool of buffers: that of [`Config::kernel`] without compaction, since nobody moves
-    /// buffers.
+    /// Makes a configuration for a pool of buffers: that of [`Config::kernel`] without compaction: buffers stay
+    /// where they are.
     #[must_use]
     pub fn pool(cpus: u32) -> Config {
         Config { compaction: false, ..Config::kernel(cpus) }

@@ -31,7 +31,8 @@ impl Drop for Refused<'_, '_> {
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Tries the zones of a request, each again for every pageblock of it that could be accepted.
+    /// Tries the zones of a request, each again for every pageblock of it that could be accepted. Apart from
+    /// `try_zones`: one loop for both made a walk of 16 zones 3 to 5 % longer where nothing is accepted.
     #[inline(never)]
     pub(crate) fn try_zones_accepting(
         &self,

@@ -26,7 +26,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Errors
     /// [`RangeFault::Managed`] for a frame that is managed, or was added already; [`RangeFault::NotAccepted`] for one
     /// at an end that was not accepted, and where nothing accepts; otherwise as [`add_range`](Pageyard::add_range).
-    /// What is in front of the frame was added.
+    /// Frames in front of it were added.
     ///
     /// # Safety
     /// As [`add_range`](Pageyard::add_range), once it is accepted.
@@ -73,8 +73,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
                     return Err(stopped(RangeFault::NotAccepted));
                 }
                 // SAFETY: the caller's promise; it is accepted.
-                unsafe { self.add_accepted(cx, range) }
-                    .map_err(|why| RangeError { freed: freed + why.freed, ..why })?;
+                let added = range.while_busy(|part| unsafe { self.add_range(cx, part.first, part.frames) });
+                added.map_err(|why| RangeError { freed: freed + why.freed, ..why })?;
             }
             freed += Frames(n.into());
         }
@@ -97,21 +97,5 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         }
         zone.unaccepted.remove();
         Err(RangeFault::Managed)
-    }
-
-    /// Adds frames, again as long as another call adds some of their pageblock.
-    ///
-    /// # Safety
-    /// As [`add_range`](Pageyard::add_range).
-    unsafe fn add_accepted(&self, cx: &Cx, range: FrameRange) -> Result<(), RangeError> {
-        let mut freed = Frames::ZERO;
-        loop {
-            // SAFETY: the caller's promise.
-            match unsafe { self.add_range(cx, range.first + freed, range.frames - freed) } {
-                Err(why) if why.why == RangeFault::Free(FreeError::Busy) => freed += why.freed,
-                done => return done.map_err(|why| RangeError { freed: freed + why.freed, ..why }),
-            }
-            core::hint::spin_loop();
-        }
     }
 }

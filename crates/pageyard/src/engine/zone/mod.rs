@@ -52,7 +52,7 @@ pub(crate) struct Zone<'m> {
     pub(crate) runs: Runs<'m>,
     /// How much of it is online, and its watermarks.
     pub(crate) online: Online,
-    /// What of it is yet to be accepted.
+    /// Its pageblocks that are yet to be accepted.
     #[cfg_attr(loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
     pub(crate) unaccepted: Unaccepted,
     /// Who may go below them, and how far.
