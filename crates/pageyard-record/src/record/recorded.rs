@@ -76,10 +76,14 @@ impl Recorded {
 
     /// Estimates the share of the host's processor time that the recording took: the recorder's own and that of the
     /// events in the kernel.
+    ///
+    /// `None` where the cost of an event could not be measured, or was measured too high to be true: all events
+    /// would have taken more time than there was.
     #[must_use]
     pub fn overhead(&self) -> Option<f64> {
         let available = self.seconds * f64::from(self.cpus);
         let all = (self.events() + self.moves.unwrap_or(0)) as f64;
-        self.event_ns.filter(|_| available > 0.0).map(|ns| (self.own_seconds + all * ns / 1e9) / available)
+        let share = (self.own_seconds + all * self.event_ns? / 1e9) / available;
+        (share < 1.0).then_some(share)
     }
 }
