@@ -1,7 +1,7 @@
 //! Callbacks as blocks change hands: for page owners, poisoning, guard frames and leak checks.
 
 use crate::migratetype::Migratetype;
-use crate::units::{Order, Pfn};
+use crate::units::{BlockId, Order, Pfn};
 
 /// Is told of every block that is handed out, freed, split or moved.
 ///
@@ -40,11 +40,11 @@ pub trait Observer: Sync {
     /// A live block of order `from` becomes live blocks of order `to`, none of which can be freed until this returns.
     fn split(&self, pfn: Pfn, from: Order, to: Order);
 
-    /// Compaction moved the contents of a live block of order 0: `to` is its owner's now, and `from` is free
-    /// afterwards, without a [`freed`](Observer::freed).
+    /// Compaction moved the contents of a live block: the one at `to`, of the same order, is its owner's now, and
+    /// `from` is free afterwards, without a [`freed`](Observer::freed).
     ///
     /// The owner's callback has let others have `to` by then: where one of them frees it at once, that is told first.
-    fn migrated(&self, from: Pfn, to: Pfn);
+    fn migrated(&self, from: BlockId, to: Pfn);
 }
 
 impl Observer for () {
@@ -60,7 +60,7 @@ impl Observer for () {
     fn split(&self, _: Pfn, _: Order, _: Order) {}
 
     #[inline(always)]
-    fn migrated(&self, _: Pfn, _: Pfn) {}
+    fn migrated(&self, _: BlockId, _: Pfn) {}
 }
 
 impl<O: Observer> Observer for &O {
@@ -82,7 +82,7 @@ impl<O: Observer> Observer for &O {
     }
 
     #[inline(always)]
-    fn migrated(&self, from: Pfn, to: Pfn) {
+    fn migrated(&self, from: BlockId, to: Pfn) {
         (**self).migrated(from, to);
     }
 }

@@ -63,6 +63,10 @@ pub unsafe trait Migrate {
     /// A frame, or a block of several, taken out of use.
     type Isolated;
 
+    /// Whether [`isolate_block`](Migrate::isolate_block) ever accepts a block: if not, `pageyard` never calls it. (The
+    /// reference calls it if the knob `large_folios` is set.)
+    const MOVES_BLOCKS: bool = false;
+
     /// Takes a frame out of use so that it can be moved.
     ///
     /// It is asked about every allocated single frame that a scan meets, its own or not.
@@ -73,8 +77,9 @@ pub unsafe trait Migrate {
 
     /// Takes a block of several frames that are one page out of use, so that it can be moved as a whole.
     ///
-    /// It is asked about every allocated block below the wanted order that a scan meets, its own or not, where the knob
-    /// `large_folios` is set. The default refuses: then only single frames move.
+    /// It is asked about every allocated block below the wanted order that a scan meets, its own or not: by the
+    /// reference where the knob `large_folios` is set, by `pageyard` where [`MOVES_BLOCKS`](Migrate::MOVES_BLOCKS) is.
+    /// The default refuses: then only single frames move.
     ///
     /// # Errors
     /// As [`isolate`](Self::isolate).

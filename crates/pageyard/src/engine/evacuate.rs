@@ -1,6 +1,7 @@
 //! Moving everything out of a range of frames: a block that compaction makes free, or a range by its numbers.
 
-use super::held::Stock;
+use super::geometry::PAGEBLOCK;
+use super::held::{HeldBlock, Stock};
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use core::ops::Range;
@@ -20,7 +21,8 @@ const ROUNDS: u8 = 10;
 /// Why a range could not be emptied. What was moved until then stays where it is now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stuck {
-    /// This frame does not move: it is part of a larger block, or its owner refused, or it has none.
+    /// This frame does not move: its owner refused, or it has none, or it is part of a block for which there is no
+    /// room, or of one that reaches out of the range.
     At(Pfn),
     /// There was no free frame to move to.
     NoTarget,
@@ -33,14 +35,18 @@ pub(crate) trait Supply<'y, 'm, P: PerCpu, O: Observer, C: Clear> {
     /// Adds about `want` free frames to a stock that is empty, or none where there are none.
     fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, want: usize);
 
+    /// Claims a free block of several frames, or none where there is none.
+    fn block(&mut self, order: Order) -> Option<HeldBlock<'y, 'm, P, O, C>>;
+
     /// Returns whether the next cluster of frames may be isolated.
     fn goes_on(&self) -> bool {
         true
     }
 }
 
-/// Moves single frames in use elsewhere. It holds a few isolated frames of their owner's and a few free ones, which go
-/// back when it is dropped, also during a panic of the owner.
+/// Moves used frames out of a range: single ones, and, if their owner moves blocks, whole blocks of less than a
+/// pageblock. It holds a few isolated frames of their owner's and a few free ones, which go back when it is dropped,
+/// also during a panic of the owner.
 pub(crate) struct Evacuation<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> {
     yard: &'y Pageyard<'m, P, O, C>,
     /// Dropped first: this makes no callback, so it has been given back even if a callback then panics.
@@ -58,7 +64,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
         Evacuation { yard, stock, cluster, strict, work: Work::default() }
     }
 
-    /// Moves the contents of each single frame of a range that is in use to a free frame elsewhere.
+    /// Moves the contents of each used frame of a range to a free frame elsewhere.
     ///
     /// Other calls may allocate from the range meanwhile, unless its pageblocks are isolated. The caller claims the
     /// range afterwards, and finds out then.
@@ -85,7 +91,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
                 return Err(Stuck::Contended);
             }
             while at < range.end && !self.cluster.is_full() {
-                at.0 += self.isolate(at)?;
+                at.0 += self.isolate(at, range.end)?;
             }
             self.move_all(supply)?;
         }
@@ -96,7 +102,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
     pub(crate) fn probe(&mut self, range: Range<Pfn>) -> Result<(), Stuck> {
         let mut at = range.start;
         while at < range.end {
-            let looked = self.isolate(at);
+            let looked = self.isolate(at, range.end);
             self.work.isolated -= self.cluster.frames();
             self.cluster.put_back();
             at.0 += looked?;
@@ -104,18 +110,22 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
         Ok(())
     }
 
-    /// Looks at a frame, and isolates it if it is in use; returns how many frames that settles.
-    fn isolate(&mut self, pfn: Pfn) -> Result<u64, Stuck> {
+    /// Looks at a frame of a range that ends at `end`, and isolates the block that starts there if it is in use;
+    /// returns how many frames that settles.
+    fn isolate(&mut self, pfn: Pfn, end: Pfn) -> Result<u64, Stuck> {
         self.work.migrate_scanned += 1;
         let state = self.yard.frame(pfn);
-        if let FrameState::Allocated(order @ Order::ZERO) = state {
+        if let FrameState::Allocated(order) = state
+            && (order == Order::ZERO || M::MOVES_BLOCKS && order < PAGEBLOCK && pfn + order.frames() <= end)
+        {
+            let frames = order.frames().0;
             return match self.cluster.isolate(BlockId { pfn, order }) {
                 Ok(()) => {
-                    self.work.isolated += 1;
-                    Ok(1)
+                    self.work.isolated += frames;
+                    Ok(frames)
                 }
                 // Freed meanwhile, or its owner does not know of it.
-                Err(Busy::Gone) => self.pass(pfn, self.yard.frame(pfn)).map(|_| 1),
+                Err(Busy::Gone) => self.pass(pfn, self.yard.frame(pfn)).map(|settled| settled.min(frames)),
                 Err(Busy::Pinned | Busy::Locked) => Err(Stuck::At(pfn)),
             };
         }
@@ -131,7 +141,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
         }
     }
 
-    /// Moves what was isolated, each frame to the next free one.
+    /// Moves what was isolated, each frame to the next free one, each block to one of its order.
     fn move_all(&mut self, supply: &mut impl Supply<'y, 'm, P, O, C>) -> Result<(), Stuck> {
         for _ in 0..ROUNDS {
             for place in 0..self.cluster.places() {
@@ -149,35 +159,54 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
         Err(self.cluster.first().map_or(Stuck::NoTarget, Stuck::At))
     }
 
-    /// Moves one frame, unless it may only move later.
+    /// Moves one frame or block, unless it may only move later.
     fn move_one(
         &mut self,
         place: usize,
         from: BlockId,
         supply: &mut impl Supply<'y, 'm, P, O, C>,
     ) -> Result<(), Stuck> {
-        if self.stock.next().is_none() {
-            supply.refill(&mut self.stock, self.cluster.left());
-        }
-        let Some(to) = self.stock.next() else {
-            self.work.failed += 1;
-            return Err(Stuck::NoTarget);
+        let (frames, mode) = (from.order.frames().0, self.cluster.mode());
+        // The frame and its target stay where they are until the owner returns: a panic loses neither.
+        let (to, result) = if from.order == Order::ZERO {
+            if self.stock.next().is_none() {
+                supply.refill(&mut self.stock, self.cluster.left());
+            }
+            let Some(to) = self.stock.next() else {
+                self.work.failed += 1;
+                return Err(Stuck::NoTarget);
+            };
+            let result = self.cluster.migrate(place, to, mode);
+            if result.is_ok() {
+                self.stock.take();
+            }
+            (to, result)
+        } else {
+            // A supply has one pageblock at a time.
+            self.stock.release();
+            let Some(held) = supply.block(from.order) else {
+                self.work.failed += frames;
+                return Err(Stuck::At(from.pfn));
+            };
+            let (to, result) = (held.first(), self.cluster.migrate(place, held.first(), mode));
+            if result.is_ok() {
+                held.take();
+            }
+            (to, result)
         };
-        // The frame and its target stay where they are until this returns: a panic loses neither.
-        match self.cluster.migrate(place, to, self.cluster.mode()) {
+        match result {
             Ok(()) => {
                 // The target is the owner's now. What the owner's token does when it is dropped comes last: if that
                 // panics, nothing of this move is left to undo.
                 let moved = self.cluster.remove(place);
-                self.stock.take();
-                self.work.moved += 1;
-                self.yard.observer.migrated(from.pfn, to);
-                self.yard.give_back(from.pfn);
+                self.work.moved += frames;
+                self.yard.observer.migrated(from, to);
+                self.yard.give_back(from);
                 drop(moved);
             }
             Err(MigrateError::Again) => {}
             Err(MigrateError::Refused) => {
-                self.work.failed += 1;
+                self.work.failed += frames;
                 return Err(Stuck::At(from.pfn));
             }
             Err(MigrateError::Gone) => drop(self.cluster.remove(place)),

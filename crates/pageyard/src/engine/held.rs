@@ -1,5 +1,5 @@
 //! Frames that the engine holds for itself while it moves others: no caller knows of them. No step here is new to the
-//! protocol: they are claimed and released as in any call, and each is an allocated block of order 0 meanwhile.
+//! protocol: they are claimed and released as in any call, and are allocated blocks meanwhile.
 
 use super::geometry::{BlockIdx, LARGEST, WORD_ORDER};
 use super::map::frame_map::{Masks, for_each_down};
@@ -12,7 +12,7 @@ use pageyard_core::block::holders;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::{CLUSTER, FrameState};
 use pageyard_core::observer::Observer;
-use pageyard_core::units::{Order, Pfn};
+use pageyard_core::units::{BlockId, Order, Pfn};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Describes a frame: a hint, unless the caller owns the block that it is part of.
@@ -45,16 +45,16 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Returns a single frame to its zone, past the lists, unless a wrong free has taken it.
+    /// Returns a block of less than a pageblock to its zone, past the lists, unless a wrong free has taken it.
     ///
     /// Neither this nor the claim of a target is counted as a free or an allocation.
     ///
     /// # Linux
     /// Difference: there the free of a moved frame counts, in `pgfree`, and the target's allocation does not.
-    pub(super) fn give_back(&self, pfn: Pfn) {
-        let Some((zone, frame)) = self.zone_of(pfn) else { return };
-        if self.win_block(&zone.pageblocks, frame, Order::ZERO, Tag::Free).is_ok() {
-            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, Order::ZERO, false));
+    pub(super) fn give_back(&self, block: BlockId) {
+        let Some((zone, frame)) = self.zone_of(block.pfn) else { return };
+        if self.win_block(&zone.pageblocks, frame, block.order, Tag::Free).is_ok() {
+            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, block.order, false));
         }
     }
 }
@@ -79,7 +79,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Stock<'y, 'm, P, O, C> {
             let pfn = zone.pageblocks.pfn(frame);
             match self.frames.get_mut(self.len) {
                 Some(place) => (*place, self.len) = (pfn, self.len + 1),
-                None => self.yard.give_back(pfn),
+                None => self.yard.give_back(single(pfn)),
             }
         });
     }
@@ -103,7 +103,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Stock<'y, 'm, P, O, C> {
     pub(super) fn release(&mut self) {
         while let Some(pfn) = self.next() {
             self.take();
-            self.yard.give_back(pfn);
+            self.yard.give_back(single(pfn));
         }
     }
 }
@@ -111,6 +111,51 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Stock<'y, 'm, P, O, C> {
 impl<P: PerCpu, O: Observer, C: Clear> Drop for Stock<'_, '_, P, O, C> {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+fn single(pfn: Pfn) -> BlockId {
+    BlockId { pfn, order: Order::ZERO }
+}
+
+/// A free block of several frames to move another to. If it is not used, it goes back.
+pub(crate) struct HeldBlock<'y, 'm, P: PerCpu, O: Observer, C: Clear> {
+    yard: &'y Pageyard<'m, P, O, C>,
+    block: BlockId,
+}
+
+impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> HeldBlock<'y, 'm, P, O, C> {
+    /// Makes one of what was just claimed of a pageblock: one block of `order`.
+    pub(super) fn new(
+        yard: &'y Pageyard<'m, P, O, C>,
+        zone: &Zone<'_>,
+        block: BlockIdx,
+        masks: &Masks,
+        order: Order,
+    ) -> Option<Self> {
+        let mut held = None;
+        for_each_down(masks, order, |offset| {
+            let frame = block.frame(offset);
+            zone.pageblocks.frames.allocate_tag(frame, order);
+            held = Some(HeldBlock { yard, block: BlockId { pfn: zone.pageblocks.pfn(frame), order } });
+        });
+        held
+    }
+
+    /// Returns its first frame.
+    pub(super) fn first(&self) -> Pfn {
+        self.block.pfn
+    }
+
+    /// Gives it to its new owner.
+    pub(super) fn take(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<P: PerCpu, O: Observer, C: Clear> Drop for HeldBlock<'_, '_, P, O, C> {
+    fn drop(&mut self) {
+        self.yard.give_back(self.block);
     }
 }
 
@@ -188,7 +233,7 @@ mod tests {
         with_zeros(|yard| {
             assert!(claim(yard, 5, Order::ZERO));
             // Its owner writes to it, and compaction moves what it holds.
-            yard.give_back(Pfn(5));
+            yard.give_back(single(Pfn(5)));
             assert!(!claim(yard, 5, Order::ZERO), "frame 5 was written to");
         });
     }

@@ -25,7 +25,7 @@ enum Event {
     Allocated(Pfn, Order),
     Freed(Pfn, Order),
     Split(Pfn, Order, Order),
-    Migrated(Pfn, Pfn),
+    Migrated(BlockId, Pfn),
 }
 
 /// The panic payload of a callback.
@@ -59,8 +59,8 @@ impl Table {
                 parts.for_each(|part| self.insert(Pfn(part), to));
             }
             Event::Migrated(from, to) => {
-                assert_eq!(self.live.remove(&from.0), Some(Order::ZERO), "{event:?}");
-                self.insert(to, Order::ZERO);
+                assert_eq!(self.live.remove(&from.pfn.0), Some(from.order), "{event:?}");
+                self.insert(to, from.order);
             }
         }
         self.seen[match event {
@@ -120,7 +120,7 @@ impl Observer for PageOwner {
         self.note(Event::Split(pfn, from, to));
     }
 
-    fn migrated(&self, from: Pfn, to: Pfn) {
+    fn migrated(&self, from: BlockId, to: Pfn) {
         self.note(Event::Migrated(from, to));
     }
 }

@@ -62,11 +62,12 @@ impl<'m> Watched<'m> {
         });
     }
 
-    /// A frame is live because contents were moved there.
-    fn arrives(&self, pfn: Pfn) {
+    /// A block is live because contents were moved there.
+    fn arrives(&self, pfn: Pfn, order: Order) {
+        let block = u16::from(order.get()) + 1;
         self.change(pfn, 0, |word| match word & BLOCK {
             _ if word >= EARLY => Some(word - EARLY),
-            0 => Some(word | 1),
+            0 => Some(word | block),
             _ => None,
         });
     }
@@ -107,9 +108,9 @@ impl Observer for Watched<'_> {
         parts.for_each(|part| self.begins(Pfn(pfn.0 + part), to));
     }
 
-    fn migrated(&self, from: Pfn, to: Pfn) {
-        self.ends(from, Order::ZERO);
-        self.arrives(to);
+    fn migrated(&self, from: BlockId, to: Pfn) {
+        self.ends(from.pfn, from.order);
+        self.arrives(to, from.order);
     }
 }
 
@@ -128,6 +129,10 @@ impl Clear for Watched<'_> {
 mod tests {
     use super::*;
 
+    fn single(pfn: u64) -> BlockId {
+        BlockId { pfn: Pfn(pfn), order: Order::ZERO }
+    }
+
     #[test]
     fn events_that_do_not_fit_are_found() {
         let (oracle, two) = (Oracle::new(8), Order::of(1));
@@ -139,18 +144,18 @@ mod tests {
         let fit = |w: &Watched<'_>, two| {
             w.allocated(Pfn(2), two, Migratetype::Movable);
             w.split(Pfn(2), two, Order::ZERO);
-            w.migrated(Pfn(3), Pfn(5));
+            w.migrated(single(3), Pfn(5));
             w.freed(Pfn(5), Order::ZERO);
             assert!(w.is_live(BlockId { pfn: Pfn(2), order: Order::ZERO }) && w.live() == 1);
         };
         assert_eq!(found(fit), None);
         assert_eq!(found(|w, two| w.freed(Pfn(4), two)), Some((Rule::Told, Some(4))));
-        assert_eq!(found(|w, _| w.migrated(Pfn(9), Pfn(1))), Some((Rule::Told, Some(9))));
+        assert_eq!(found(|w, _| w.migrated(single(9), Pfn(1))), Some((Rule::Told, Some(9))));
         let freed_before_the_move_was_told = |w: &Watched<'_>, _| {
             w.allocated(Pfn(1), Order::ZERO, Migratetype::Movable);
             w.freed(Pfn(2), Order::ZERO);
             assert_eq!(w.live(), 2, "until then it does not fit");
-            w.migrated(Pfn(1), Pfn(2));
+            w.migrated(single(1), Pfn(2));
             assert_eq!(w.live(), 0);
         };
         assert_eq!(found(freed_before_the_move_was_told), None);

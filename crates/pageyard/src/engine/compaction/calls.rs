@@ -30,9 +30,9 @@ pub(in crate::engine) struct Tried {
     pub(in crate::engine) captured: Option<Pfn>,
 }
 
-fn in_background(zone: ZoneId, goal: Goal, mode: Mode) -> Plan {
+fn in_background<M: Migrate>(zone: ZoneId, goal: Goal, mode: Mode, _: &M) -> Plan {
     let by = CompactorId(FIRST_BACKGROUND.wrapping_add(zone.0));
-    Plan { goal, mode, direct: false, by, highest: ZoneKind::Movable }
+    Plan { goal, mode, direct: false, by, highest: ZoneKind::Movable, moves_blocks: M::MOVES_BLOCKS }
 }
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
@@ -58,8 +58,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
                 self.count(cx.cpu, Counter::CompactDeferred, 1);
                 continue;
             }
-            let ended =
-                self.compact_as_planned(cx, zone, owner, Plan { goal, mode, direct: true, by, highest });
+            let plan = Plan { goal, mode, direct: true, by, highest, moves_blocks: M::MOVES_BLOCKS };
+            let ended = self.compact_as_planned(cx, zone, owner, plan);
             tried.work += ended.work;
             tried.outcome = tried.outcome.max(Some(ended.outcome));
             if ended.captured.is_some() || zone.can_serve(order, zone.online.low(), highest) {
@@ -113,7 +113,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         owner: &M,
     ) -> Option<Work> {
         let goal = Goal::Block(order, Migratetype::Movable);
-        let plan = in_background(zone.pageblocks.id, goal, Mode::SyncLight);
+        let plan = in_background(zone.pageblocks.id, goal, Mode::SyncLight, owner);
         let (state, mode) = (&zone.compaction, plan.mode);
         if state.is_deferred(order, mode) || zone.need_not_begin(&plan).is_some() {
             return None;
@@ -141,7 +141,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if before <= high {
             return Work::default();
         }
-        let plan = in_background(zone.pageblocks.id, Goal::Score(low), Mode::SyncLight);
+        let plan = in_background(zone.pageblocks.id, Goal::Score(low), Mode::SyncLight, owner);
         let ended = self.compact_as_planned(cx, zone, owner, plan);
         self.count(cx.cpu, Counter::CompactDaemonWake, 1);
         if zone.fragmentation() >= before {
@@ -161,7 +161,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         owner: &M,
     ) -> (Outcome, Work) {
         zone.pageblocks.forget_stuck();
-        let plan = in_background(zone.pageblocks.id, Goal::Everything, Mode::Sync);
+        let plan = in_background(zone.pageblocks.id, Goal::Everything, Mode::Sync, owner);
         let ended = self.compact_as_planned(cx, zone, owner, plan);
         (ended.outcome, ended.work)
     }

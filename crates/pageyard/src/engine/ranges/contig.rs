@@ -2,13 +2,14 @@
 
 use crate::engine::evacuate::{Evacuation, Stuck, Supply};
 use crate::engine::geometry::{FrameIdx, LARGEST};
-use crate::engine::held::Stock;
+use crate::engine::held::{HeldBlock, Stock};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
 use crate::engine::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange};
 use crate::engine::zone::marks::Mark;
-use crate::engine::zone::pageblocks::Want;
+use crate::engine::zone::pageblocks::{Got, Want};
 use pageyard_core::allocator::Cx;
 use pageyard_core::block::blocks;
 use pageyard_core::clear::{Caches, Clear};
@@ -28,8 +29,7 @@ const PASSES: u32 = 5;
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Allocates exactly this range of one zone: takes its pageblocks out of allocation, empties the per-CPU lists, has
-    /// `owner` move each single frame in use elsewhere, claims all frames, and takes the pageblocks back into
-    /// allocation.
+    /// `owner` move used frames elsewhere, claims all frames, and takes the pageblocks back into allocation.
     ///
     /// The caller has live blocks, the fewest aligned ones that the range consists of, to be freed by
     /// [`free_range`](Pageyard::free_range) in any parts. Pageblocks keep their types; `migratetype` is what the
@@ -38,7 +38,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     ///
     /// # Errors
     /// [`ContigError`] says which frame was in the way. Nothing is allocated, and all pageblocks are in allocation as
-    /// before; what was moved until then stays moved. A live block of several frames does not move.
+    /// before; what was moved until then stays moved. A live block of several frames moves if the range contains it
+    /// entirely and its owner [moves blocks](Migrate::MOVES_BLOCKS).
     ///
     /// # Concurrency
     /// Lock-free. Other calls go on, and are served from other pageblocks. Two calls whose ranges have a pageblock in
@@ -53,8 +54,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// and have no owner; the rest is free.
     ///
     /// # Linux
-    /// `alloc_contig_range`. Differences: free frames are claimed under isolation instead of being taken off lists, and
-    /// blocks of several frames are not migrated.
+    /// `alloc_contig_range`. Difference: free frames are claimed under isolation instead of being taken off lists.
     pub fn alloc_contig_range<M: Migrate>(
         &self,
         cx: &Cx,
@@ -114,11 +114,17 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             self.drain_reached(cx.cpu);
             // Before anything moves: a block that cannot move.
             let is_large = |frame: &FrameIdx| pageblocks.frames.tag(*frame).allocated() > Some(Order::ZERO);
-            if let Some(frame) = first.run(end.get() - first.get()).find(is_large) {
-                stuck = ContigError::Busy { at: pageblocks.pfn(frame) };
+            let large = first.run(end.get() - first.get()).find(is_large);
+            let mut evacuation = Evacuation::new(self, owner, Mode::Sync, false);
+            let cannot_move = match large {
+                Some(_) if M::MOVES_BLOCKS => evacuation.probe(range()).err(),
+                Some(frame) => Some(Stuck::At(pageblocks.pfn(frame))),
+                None => None,
+            };
+            if let Some(Stuck::At(at)) = cannot_move {
+                stuck = ContigError::Busy { at };
                 continue;
             }
-            let mut evacuation = Evacuation::new(self, owner, Mode::Sync, false);
             stuck = match evacuation.run(range(), &mut AnyZone { yard: self, cx }) {
                 Err(Stuck::At(at)) => ContigError::Busy { at },
                 Err(Stuck::NoTarget | Stuck::Contended) => ContigError::NoTarget,
@@ -152,18 +158,32 @@ struct AnyZone<'y, 'm, P: PerCpu, O: Observer, C: Clear> {
     cx: &'y Cx,
 }
 
-impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Supply<'y, 'm, P, O, C> for AnyZone<'_, 'm, P, O, C> {
-    fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, _: usize) {
-        let request = Request::new(Order::ZERO, Migratetype::Movable);
+impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> AnyZone<'y, 'm, P, O, C> {
+    fn claim(&self, order: Order, most: usize) -> Option<(&'y Zone<'m>, Got)> {
+        let request = Request::new(order, Migratetype::Movable);
         let (yard, cpu) = (self.yard, self.cx.cpu);
-        let want = Want { ty: Migratetype::Movable, order: Order::ZERO, blocks: stock.room() as u32, cpu };
+        let want = Want { ty: Migratetype::Movable, order, blocks: most as u32, cpu };
         for zone in yard.walk(cpu, &request).filter(|zone| zone.passes(&request, Mark::Min)) {
             let (pageblocks, mut effort) = (&zone.pageblocks, SearchEffort::default());
             let stolen = |effort: &mut SearchEffort| pageblocks.steal(want, effort).map(|(got, _)| got);
             if let Some(got) = pageblocks.claim(want, &mut effort).or_else(|| stolen(&mut effort)) {
                 yard.add_free(zone, cpu, got.claimed);
-                return stock.add(zone, got.block, &got.masks);
+                return Some((zone, got));
             }
         }
+        None
+    }
+}
+
+impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Supply<'y, 'm, P, O, C> for AnyZone<'y, 'm, P, O, C> {
+    fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, _: usize) {
+        if let Some((zone, got)) = self.claim(Order::ZERO, stock.room()) {
+            stock.add(zone, got.block, &got.masks);
+        }
+    }
+
+    fn block(&mut self, order: Order) -> Option<HeldBlock<'y, 'm, P, O, C>> {
+        let (zone, got) = self.claim(order, 1)?;
+        HeldBlock::new(self.yard, zone, got.block, &got.masks, order)
     }
 }

@@ -7,7 +7,6 @@ use crate::engine::geometry::{
 };
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
-use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use core::ops::Range;
 use pageyard_core::compaction::Mode;
@@ -55,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) by: CompactorId,
     /// The highest kind of zone that the request may use: what the zone keeps back depends on it.
     pub(crate) highest: ZoneKind,
+    /// Whether the owner moves blocks of several frames.
+    pub(crate) moves_blocks: bool,
 }
 
 impl Plan {
@@ -137,7 +138,8 @@ impl Pageblocks<'_> {
                 continue;
             };
             let hopeless = notes.stuck >= STUCK;
-            if !hopeless && let Some(frame) = self.cheap_inside(block, order, notes, state) {
+            if !hopeless && let Some(frame) = self.cheap_inside(block, order, plan.moves_blocks, notes, state)
+            {
                 return Some(frame);
             }
             if hopeless || !notes.resumed {
@@ -234,11 +236,12 @@ impl Pageblocks<'_> {
     }
 
     /// Returns the first frame of a cheap block of `order` inside a pageblock, of those that were not tried: all its
-    /// used frames are single ones, as far as tags say.
+    /// used frames are single ones, or of smaller blocks if `moves_blocks`, as far as tags say.
     fn cheap_inside(
         &self,
         block: BlockIdx,
         order: Order,
+        moves_blocks: bool,
         notes: &mut Notes,
         state: &ChoiceHints,
     ) -> Option<FrameIdx> {
@@ -277,7 +280,7 @@ impl Pageblocks<'_> {
             while let Some((_, i)) = cheap(notes) {
                 notes.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
                 let start = block.frame(i << order.get());
-                if self.all_single(start, order, &bits, notes) {
+                if self.all_move(start, order, moves_blocks, &bits, notes) {
                     // The next one begins where something is left, and after what was stuck.
                     let part = notes.part + u32::from(notes.stuck > 0 || cheap(notes).is_none());
                     state.set_source(block, part * words);
@@ -289,51 +292,67 @@ impl Pageblocks<'_> {
         None
     }
 
-    /// Returns whether the used frames of a block are single ones, as far as tags say.
-    fn all_single(&self, start: FrameIdx, order: Order, bits: &[u64], notes: &mut Notes) -> bool {
+    /// Returns whether the used frames of a block are single ones, or of smaller blocks if `moves_blocks`, as far as
+    /// tags say.
+    fn all_move(
+        &self,
+        start: FrameIdx,
+        order: Order,
+        moves_blocks: bool,
+        bits: &[u64],
+        notes: &mut Notes,
+    ) -> bool {
+        let mut next = start;
         for frame in start.run(1 << order.get()) {
-            if bits[frame.word()] >> frame.bit() & 1 != 0 {
+            if frame.get() < next.get() || bits[frame.word()] >> frame.bit() & 1 != 0 {
                 continue;
             }
             notes.examined = notes.examined.saturating_add(1);
-            if !matches!(
-                self.frames.tag(frame),
-                Tag::Allocated(Order::ZERO) | Tag::AllocatedZero(Order::ZERO)
-            ) {
-                return false;
+            match self.frames.tag(frame).allocated() {
+                Some(Order::ZERO) => {}
+                Some(inside) if moves_blocks && inside < order => {
+                    next = frame.plus(inside.frames().0 as usize)
+                }
+                _ => return false,
             }
         }
         true
     }
 
-    /// Returns the best pageblock to fill: one with a frame that cannot move, or else the fullest of a few dozen; never
-    /// one that is free as a whole, in a compactor's use, or `emptied`.
+    /// Returns the best pageblock to fill with blocks of `order`: one with a frame that cannot move, or else the
+    /// fullest of a few dozen; never one that is free as a whole, in a compactor's use, or `emptied`.
     ///
     /// Pageblocks of other types come last, as they do for a request for a movable frame.
     pub(crate) fn choose_target(
         &self,
+        order: Order,
         emptied: &Range<BlockIdx>,
         next: impl Fn(usize) -> usize,
     ) -> Option<BlockIdx> {
         let movable = Migratetype::Movable;
         let types = core::iter::once(&movable).chain(movable.fallbacks());
-        types.copied().find_map(|m| self.fullest(m, emptied, &next))
+        types.copied().find_map(|m| self.fullest(m, order, emptied, &next))
     }
 
     /// Returns one of a single type.
     fn fullest(
         &self,
         m: Migratetype,
+        order: Order,
         emptied: &Range<BlockIdx>,
         next: impl Fn(usize) -> usize,
     ) -> Option<BlockIdx> {
         let len = self.frames.len();
         let indexed =
-            self.index.find(m, Bins::fitting(Order::ZERO), BlockIdx::new(0), &mut SearchEffort::default());
+            self.index.find(m, Bins::fitting(order), BlockIdx::new(0), &mut SearchEffort::default());
         // The index does not have those that CPUs work on, and in a small zone these are all: one look at some is worth
         // it.
         let looks = if indexed.is_some() { len.div_ceil(TARGETS) } else { 1 };
-        let fits = |s: BlockState| s.has_type(m) && is_used(s) && s.free() > 0 && s.owner().is_none();
+        let has_room = |s: BlockState| match order {
+            Order::ZERO => s.free() > 0,
+            _ => s.fit().is_some_and(|fit| fit >= order.get()),
+        };
+        let fits = |s: BlockState| s.has_type(m) && is_used(s) && has_room(s) && s.owner().is_none();
         for _ in 0..looks {
             let start = next(TARGETS.min(len));
             let states = (start..start + TARGETS.min(len))
