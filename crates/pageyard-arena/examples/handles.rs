@@ -33,7 +33,7 @@ fn work(arena: &Arena<TryLock>, seed: u64, live: &AtomicU64, done: &AtomicBool) 
     let (mut rng, mut held, mut writes) = (fastrand::Rng::with_seed(seed), Vec::new(), 0);
     while !done.load(Relaxed) {
         if held.len() < KEPT {
-            if let Ok(mut handle) = arena.alloc_movable() {
+            if let Ok(mut handle) = arena.alloc_movable(Order::ZERO) {
                 let first = rng.u64(..);
                 stamp(&mut handle, first);
                 held.push((first, handle));
@@ -75,7 +75,8 @@ fn main() {
             })
             .collect();
         for cycle in 0..cycles {
-            let scattered: Vec<_> = (0..SCATTERED).filter_map(|_| arena.alloc_movable().ok()).collect();
+            let scattered: Vec<_> =
+                (0..SCATTERED).filter_map(|_| arena.alloc_movable(Order::ZERO).ok()).collect();
             let kept: Vec<_> =
                 scattered.into_iter().enumerate().filter(|(n, _)| n % 8 == cycle % 8).collect();
             let (_, work) = arena.compact();

@@ -36,7 +36,7 @@ fn handles_of_a_full_arena_that_are_dropped_under_compactions_do_not_use_up_its_
                 let mut rng = fastrand::Rng::with_seed(thread);
                 let mut held: Vec<(u8, Handle<&Arena<TryLock>>)> = Vec::new();
                 while made.load(SeqCst) < HANDLES {
-                    match arena.alloc_movable() {
+                    match arena.alloc_movable(Order::of(rng.u8(..6).saturating_sub(3))) {
                         Ok(mut handle) => {
                             let stamp = rng.u8(..);
                             handle.pin_mut()[7] = stamp;
@@ -63,7 +63,7 @@ fn handles_of_a_full_arena_that_are_dropped_under_compactions_do_not_use_up_its_
         }
     });
     all_free(&arena);
-    let all: Vec<_> = std::iter::from_fn(|| arena.alloc_movable().ok()).collect();
+    let all: Vec<_> = std::iter::from_fn(|| arena.alloc_movable(Order::ZERO).ok()).collect();
     assert_eq!(all.len(), 1024, "no slot and no frame is lost");
 }
 
@@ -91,7 +91,7 @@ fn a_handle_that_a_signal_handler_makes_or_drops_waits_for_nothing() {
     static STOP: AtomicBool = AtomicBool::new(false);
     extern "C" fn on_signal(_: libc::c_int) {
         let Some(arena) = ARENA.get() else { return };
-        if let Ok(mut handle) = arena.alloc_movable() {
+        if let Ok(mut handle) = arena.alloc_movable(Order::ZERO) {
             handle.pin_mut()[0] = 1;
         }
         SIGNALLED.fetch_add(1, SeqCst);
@@ -112,7 +112,7 @@ fn a_handle_that_a_signal_handler_makes_or_drops_waits_for_nothing() {
             send.send(unsafe { libc::pthread_self() }).unwrap();
             let mut held = Vec::new();
             while !STOP.load(SeqCst) {
-                match arena.alloc_movable() {
+                match arena.alloc_movable(Order::ZERO) {
                     Ok(handle) if held.len() < 500 => held.push(handle),
                     _ => held.clear(),
                 }

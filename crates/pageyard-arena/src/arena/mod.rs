@@ -10,7 +10,7 @@
 //! buffer[..5].copy_from_slice(b"hello");
 //! let page = arena.alloc_zeroed(Order::ZERO)?; // what is known to be zeros is not cleared again
 //! assert!(page.iter().all(|byte| *byte == 0));
-//! let mut data = arena.alloc_movable()?; // compaction may move it while it is not pinned
+//! let mut data = arena.alloc_movable(Order::ZERO)?; // compaction may move it while it is not pinned
 //! data.pin_mut()[..5].copy_from_slice(&buffer[..5]);
 //! let ring = arena.alloc_bytes_zeroed(13 * 4096)?; // 13 frames, not 16
 //! let (head, rest) = ring.split_at(Frames(5)).unwrap(); // two owners; each frees its part

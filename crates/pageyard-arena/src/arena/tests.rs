@@ -275,7 +275,7 @@ fn a_childs_arena_is_inert() {
         Arena::builder().size(4 * MIB).backing(Backing::Memfd(PageSize::Base)).build_locked().unwrap();
     let mut block = arena.alloc(Order::ZERO).unwrap();
     block.fill(7);
-    let handle = arena.alloc_movable().unwrap();
+    let handle = arena.alloc_movable(Order::ZERO).unwrap();
     let pages = arena.alloc_bytes(3 * 4096).unwrap();
     // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without
     // unwinding.

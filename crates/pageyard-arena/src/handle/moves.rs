@@ -1,11 +1,11 @@
-//! Moving the frames of handles: which a compaction gets, how each moves, and the calls that compact.
+//! Moving the frames of handles: which a compaction gets, how they move, and the calls that compact.
 
 use crate::arena::Arena;
 use crate::slots::{Slot, SlotId};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
-    AllocError, CpuSet, Cx, Frames, Migratetype, Order, PAGE_SIZE, PageAllocator, PerCpu, Pfn,
+    AllocError, BlockId, CpuSet, Cx, Frames, Migratetype, Order, PAGE_SIZE, PageAllocator, PerCpu, Pfn,
     PressureAllocator, Reclaim, Request, ZoneId,
 };
 
@@ -15,11 +15,11 @@ use pageyard::{
 /// handles onto frames that are somebody's blocks here.
 pub(super) struct Mover<'a, P: PerCpu>(pub(super) &'a Arena<P>);
 
-/// A handle whose frame a compaction has.
+/// A handle whose frames a compaction has.
 #[derive(Debug)]
 pub(super) struct IsolatedHandle {
     id: SlotId,
-    pfn: Pfn,
+    block: BlockId,
 }
 
 // SAFETY: 1. The slot is the one reference to a handle's frame, and it names the new one before `migrate` returns `Ok`.
@@ -28,31 +28,42 @@ pub(super) struct IsolatedHandle {
 unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
     type Isolated = IsolatedHandle;
 
-    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<IsolatedHandle, Busy> {
+    const MOVES_BLOCKS: bool = true;
+
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<IsolatedHandle, Busy> {
+        self.isolate_block(BlockId { pfn, order: Order::ZERO }, mode)
+    }
+
+    fn isolate_block(&self, block: BlockId, _: Mode) -> Result<IsolatedHandle, Busy> {
         let table = self.0.table();
         // What no handle has is a block, whose owner knows its address.
-        let id = table.owner(pfn).ok_or(Busy::Pinned)?;
-        let taken = table.update(id, |slot| if slot.pfn() == pfn { slot.isolate() } else { None });
+        let id = table.owner(block.pfn).ok_or(Busy::Pinned)?;
+        let is_it = |slot: Slot| slot.pfn() == block.pfn && slot.order() == block.order;
+        let taken = table.update(id, |slot| if is_it(slot) { slot.isolate() } else { None });
         match taken {
-            Some(_) => Ok(IsolatedHandle { id, pfn }),
+            Some(_) => Ok(IsolatedHandle { id, block }),
             None if table.get(id).pins() > 0 => Err(Busy::Locked),
             None => Err(Busy::Gone),
         }
     }
 
     fn migrate(&self, from: &mut IsolatedHandle, to: Pfn, _: Mode) -> Result<(), MigrateError> {
-        if !self.is_target(to) {
+        if !self.is_target(BlockId { pfn: to, order: from.block.order }) {
             return Err(MigrateError::Refused);
         }
         let table = self.0.table();
         let Some(before) = table.update(from.id, Slot::begin) else { return Err(self.failed(from)) };
+        let bytes = (from.block.order.frames().0 * PAGE_SIZE) as usize;
         // `begin` succeeded on this word, and no other compaction has it.
         let moving = Slot(before.0).begin().unwrap_or(before);
-        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above.
+        // SAFETY: 1. Both are the arena's frames: a handle's, and a block of as many that was checked above.
         //         2. `to` is this compaction's own.
         //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that
         //            isolated it.
-        unsafe { copy(self.0.address(from.pfn).as_ptr(), self.0.address(to).as_ptr()) };
+        unsafe {
+            let (from, to) = (self.0.address(from.block.pfn).as_ptr(), self.0.address(to).as_ptr());
+            copy(from, to, bytes);
+        }
         table.set_owner(to, from.id);
         if let Some(moved) = moving.moved(to)
             && table.swap(from.id, moving, moved)
@@ -66,23 +77,23 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
         if let Some(before) = self.0.table().update(from.id, |slot| Some(slot.put_back()))
             && !before.is_live()
         {
-            self.0.free_handle(from.id, from.pfn);
+            self.0.free_handle(from.id, from.block);
         }
     }
 }
 
 impl<P: PerCpu> Mover<'_, P> {
-    /// Returns whether a frame can be what a compaction allocated as a target: an allocated single frame of the arena
-    /// that no handle has. A single frame that is a block is not told from it: the engine allocates each to one owner.
-    fn is_target(&self, to: Pfn) -> bool {
+    /// Returns whether a block can be a compaction's target: it is allocated, in the arena, and no handle has it. A
+    /// caller's own block passes, too, but the engine gives each block to one owner, so it offers none of those.
+    fn is_target(&self, to: BlockId) -> bool {
         let table = self.0.table();
         let is_handles = |id| {
             let slot = table.get(id);
-            slot.next_free().is_none() && slot.pfn() == to && (slot.is_live() || slot.is_isolated())
+            slot.next_free().is_none() && slot.pfn() == to.pfn && (slot.is_live() || slot.is_isolated())
         };
-        self.0.address_of(to).is_some()
-            && self.0.yard().order_of(to) == Some(Order::ZERO)
-            && !table.owner(to).is_some_and(is_handles)
+        self.0.address_of(to.pfn).is_some()
+            && self.0.yard().order_of(to.pfn) == Some(to.order)
+            && !table.owner(to.pfn).is_some_and(is_handles)
     }
 
     /// Tells why a move failed: the handle was pinned, or dropped. A dropped one is freed here.
@@ -90,7 +101,7 @@ impl<P: PerCpu> Mover<'_, P> {
         if self.0.table().get(from.id).is_live() {
             return MigrateError::Again;
         }
-        self.0.free_handle(from.id, from.pfn);
+        self.0.free_handle(from.id, from.block);
         MigrateError::Gone
     }
 }
@@ -115,11 +126,11 @@ impl<P: PerCpu> Reclaim for Mover<'_, P> {
 /// owner(&arena);
 /// ```
 impl<P: PerCpu> Arena<P> {
-    /// Frees the slot and the frame of a handle that is gone: the slot first, so that whoever allocates the frame finds
-    /// one.
-    pub(super) fn free_handle(&self, id: SlotId, pfn: Pfn) {
+    /// Frees the slot and the frames of a handle that is gone: the slot first, so that whoever allocates the frames
+    /// finds one.
+    pub(super) fn free_handle(&self, id: SlotId, block: BlockId) {
         self.table().release(id);
-        let freed = self.yard().free(&self.cx(), pfn, Order::ZERO);
+        let freed = self.yard().free(&self.cx(), block.pfn, block.order);
         debug_assert_eq!(freed, Ok(()), "a frame has one handle");
     }
 
@@ -149,22 +160,22 @@ impl<P: PerCpu> Arena<P> {
     }
 }
 
-/// Copies a frame that its owner may pin and write to meanwhile: what was copied is then thrown away.
+/// Copies frames that their owner may pin and write to meanwhile: what was copied is then thrown away.
 ///
 /// # Safety
-/// Both are frames of mapped memory, and `to` is the caller's own.
-unsafe fn copy(from: *const u8, to: *mut u8) {
+/// Both are so many bytes of mapped memory, whole frames, and `to` is the caller's own.
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise. In assembly, because a write at the same time would be a data race elsewhere.
     unsafe {
         std::arch::asm!(
             "rep movsb",
-            inout("rsi") from => _, inout("rdi") to => _, inout("rcx") PAGE_SIZE => _,
+            inout("rsi") from => _, inout("rdi") to => _, inout("rcx") bytes => _,
             options(nostack, preserves_flags)
         );
     }
     #[cfg(not(target_arch = "x86_64"))]
-    for word in 0..PAGE_SIZE as usize / 8 {
+    for word in 0..bytes / 8 {
         // SAFETY: the caller's promise. Each word is read once, whatever is written meanwhile.
         unsafe { to.cast::<u64>().add(word).write(from.cast::<u64>().add(word).read_volatile()) };
     }

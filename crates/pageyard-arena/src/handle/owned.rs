@@ -2,21 +2,24 @@
 
 use crate::arena::{Arena, ArenaRef};
 use crate::slots::{Slot, SlotId};
-use pageyard::{AllocError, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request};
+use pageyard::{
+    AllocError, BadRequest, BlockId, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request,
+};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-/// A frame of 4 KiB that stays what it is, and may lie somewhere else each time that it is pinned.
+/// A page of 4 KiB to 1 MiB that keeps its contents, but may be at another address each time it is pinned. Its frames
+/// are contiguous and move as a whole.
 ///
 /// # Concurrency
-/// Any number of threads may read it at the same time, each by its own pin. Pinning never waits: where a compaction
-/// copies the frame, its copy is thrown away. One that writes is alone:
+/// Any number of threads may read it at the same time, each by its own pin. Pinning never waits: if a compaction is
+/// copying the frames, its copy is thrown away. A writer has exclusive access:
 ///
 /// ```compile_fail,E0502
-/// # use pageyard_arena::Arena;
+/// # use {pageyard::Order, pageyard_arena::Arena};
 /// # let arena = Arena::builder().size(1 << 20).build().unwrap();
-/// let mut data = arena.alloc_movable().unwrap();
+/// let mut data = arena.alloc_movable(Order::ZERO).unwrap();
 /// let mut writer = data.pin_mut();
 /// let reader = data.pin();
 /// writer[0] = reader[0];
@@ -25,9 +28,9 @@ use std::ops::{Deref, DerefMut};
 /// Bytes are reached through a pin only, and do not outlive it, because the frame may move then:
 ///
 /// ```compile_fail,E0505
-/// # use pageyard_arena::Arena;
+/// # use {pageyard::Order, pageyard_arena::Arena};
 /// # let arena = Arena::builder().size(1 << 20).build().unwrap();
-/// let data = arena.alloc_movable().unwrap();
+/// let data = arena.alloc_movable(Order::ZERO).unwrap();
 /// let pinned = data.pin();
 /// let bytes: &[u8] = &pinned;
 /// drop(pinned);
@@ -36,19 +39,22 @@ use std::ops::{Deref, DerefMut};
 pub struct Handle<A: ArenaRef> {
     arena: A,
     id: SlotId,
+    order: Order,
 }
 
 impl<P: PerCpu> Arena<P> {
-    /// Allocates a frame that compaction may move while it is not pinned. It holds zeros, or what its last owner wrote.
+    /// Allocates a page of `2^order` frames that compaction may move while it is not pinned. It holds zeros, or what
+    /// its last owner wrote.
     ///
     /// # Errors
-    /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc).
+    /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc);
+    /// [`BadRequest::Size`](pageyard::BadRequest::Size) for an order of 9 and more.
     ///
     /// # Concurrency
     /// Lock-free, as dropping and pinning a handle are: with per-CPU lists that are safe in signal handlers, handles
     /// are, too.
-    pub fn alloc_movable(&self) -> Result<Handle<&Self>, AllocError> {
-        Handle::alloc_in(self)
+    pub fn alloc_movable(&self, order: Order) -> Result<Handle<&Self>, AllocError> {
+        Handle::alloc_in(self, order)
     }
 }
 
@@ -57,16 +63,21 @@ impl<A: ArenaRef> Handle<A> {
     ///
     /// # Errors
     /// As there.
-    pub fn alloc_in(arena: A) -> Result<Handle<A>, AllocError> {
+    pub fn alloc_in(arena: A, order: Order) -> Result<Handle<A>, AllocError> {
+        if order >= Order::HUGE {
+            // Compaction moves blocks of less than a pageblock.
+            let most = Frames(Order::HUGE.frames().0 / 2);
+            return Err(AllocError::BadRequest(BadRequest::Size { frames: order.frames(), most }));
+        }
         let of = arena.arena();
         of.check_alive()?;
-        let pfn = of.yard().alloc(&of.cx(), &Request::new(Order::ZERO, Migratetype::Movable))?;
-        let Some(id) = of.table().insert(pfn) else {
-            // Slots are as many as frames, so this does not happen; a frame without one goes back.
-            let _ = of.yard().free(&of.cx(), pfn, Order::ZERO);
+        let pfn = of.yard().alloc(&of.cx(), &Request::new(order, Migratetype::Movable))?;
+        let Some(id) = of.table().insert(BlockId { pfn, order }) else {
+            // Slots are as many as frames, so this does not happen; frames without one go back.
+            let _ = of.yard().free(&of.cx(), pfn, order);
             return Err(AllocError::OutOfMemory);
         };
-        Ok(Handle { arena, id })
+        Ok(Handle { arena, id, order })
     }
 
     /// Gives it up without freeing its frame, and lets the arena go. Only [`Handle::from_raw_in`] gets it back: keep
@@ -88,11 +99,17 @@ impl<A: ArenaRef> Handle<A> {
         let of = arena.arena();
         let is_one = id != 0 && u64::from(id) <= of.mapping().frames().0;
         let id = SlotId(id);
-        // Not `then_some`: a handle that there is not must not be dropped.
-        (is_one && of.table().get(id).is_live()).then(|| Handle { arena, id })
+        let slot = is_one.then(|| of.table().get(id)).filter(|slot| slot.is_live())?;
+        Some(Handle { arena, id, order: slot.order() })
     }
 
-    /// Keeps the frame in place, to be read.
+    /// Returns the order of its frames.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Keeps the frames in place, to be read.
     ///
     /// # Panics
     /// Where 16 million pins of the handle are held, or were forgotten.
@@ -101,7 +118,7 @@ impl<A: ArenaRef> Handle<A> {
         Pinned { handle: self, pfn: self.pinned() }
     }
 
-    /// Keeps the frame in place, to be written.
+    /// Keeps the frames in place, to be written.
     ///
     /// # Panics
     /// As [`pin`](Handle::pin).
@@ -111,7 +128,7 @@ impl<A: ArenaRef> Handle<A> {
         PinnedMut { handle: self, pfn }
     }
 
-    /// Returns where the frame is now; it may move as soon as this has returned.
+    /// Returns the first frame as it is now; it may move as soon as this has returned.
     #[must_use]
     pub fn pfn(&self) -> Pfn {
         self.arena.arena().table().get(self.id).pfn()
@@ -129,10 +146,11 @@ impl<A: ArenaRef> Handle<A> {
         let _ = self.arena.arena().table().update(self.id, |slot| Some(slot.unpin()));
     }
 
-    /// Returns the bytes of a frame that is pinned.
-    fn bytes(&self, pfn: Pfn) -> *mut u8 {
+    /// Returns where the bytes of a pinned handle lie, and how many there are.
+    fn bytes(&self, pfn: Pfn) -> (*mut u8, usize) {
         // SAFETY: it is the arena's.
-        unsafe { self.arena.arena().address(pfn) }.as_ptr()
+        let at = unsafe { self.arena.arena().address(pfn) }.as_ptr();
+        (at, (self.order.frames().0 * PAGE_SIZE) as usize)
     }
 }
 
@@ -143,9 +161,9 @@ impl<A: ArenaRef> Drop for Handle<A> {
             return;
         }
         let before = arena.table().update(self.id, |slot| Some(slot.dropped()));
-        // What a compaction has isolated is freed by it: it may be reading the frame.
+        // What a compaction has isolated is freed by it: it may be reading the frames.
         if let Some(before) = before.filter(|before| !before.is_isolated()) {
-            arena.free_handle(self.id, before.pfn());
+            arena.free_handle(self.id, BlockId { pfn: before.pfn(), order: self.order });
         }
     }
 }
@@ -156,13 +174,13 @@ impl<A: ArenaRef> fmt::Debug for Handle<A> {
     }
 }
 
-/// The bytes of a frame that stays in place while this lives, to be read.
+/// The bytes of a handle, which stay in place while this lives, to be read.
 pub struct Pinned<'h, A: ArenaRef> {
     handle: &'h Handle<A>,
     pfn: Pfn,
 }
 
-/// The bytes of a frame that stays in place while this lives, to be written.
+/// The bytes of a handle, which stay in place while this lives, to be written.
 pub struct PinnedMut<'h, A: ArenaRef> {
     handle: &'h Handle<A>,
     pfn: Pfn,
@@ -173,9 +191,10 @@ impl<A: ArenaRef> Deref for Pinned<'_, A> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: 1. The frame is the handle's, and stays so while it is pinned. 2. No one writes to it: `pin_mut`
+        let (at, bytes) = self.handle.bytes(self.pfn);
+        // SAFETY: 1. The frames are the handle's, and stay so while it is pinned. 2. No one writes to them: `pin_mut`
         //         borrows the handle alone. 3. The kernel's memory is initialised, and owners write initialised bytes.
-        unsafe { std::slice::from_raw_parts(self.handle.bytes(self.pfn), PAGE_SIZE as usize) }
+        unsafe { std::slice::from_raw_parts(at, bytes) }
     }
 }
 
@@ -184,16 +203,18 @@ impl<A: ArenaRef> Deref for PinnedMut<'_, A> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        let (at, bytes) = self.handle.bytes(self.pfn);
         // SAFETY: as above; the handle is borrowed by this alone.
-        unsafe { std::slice::from_raw_parts(self.handle.bytes(self.pfn), PAGE_SIZE as usize) }
+        unsafe { std::slice::from_raw_parts(at, bytes) }
     }
 }
 
 impl<A: ArenaRef> DerefMut for PinnedMut<'_, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        let (at, bytes) = self.handle.bytes(self.pfn);
         // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(self.handle.bytes(self.pfn), PAGE_SIZE as usize) }
+        unsafe { std::slice::from_raw_parts_mut(at, bytes) }
     }
 }
 

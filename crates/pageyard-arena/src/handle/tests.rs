@@ -5,7 +5,7 @@ use crate::backing::BackingError;
 use crate::clear::{Clearer, Primitive};
 use crate::slots::Table;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard::{Frames, Order, PageAllocator, Pfn, TryLock};
+use pageyard::{AllocError, BadRequest, BlockId, Frames, Order, PageAllocator, Pfn, TryLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn all_free(arena: &Arena<TryLock>) {
 
 /// Fills an arena with handles, each with its number, and keeps those that `keep` says.
 fn fragmented(arena: &Arena<TryLock>, keep: impl Fn(usize) -> bool) -> Vec<(usize, Handle<&Arena<TryLock>>)> {
-    let all = std::iter::from_fn(|| arena.alloc_movable().ok());
+    let all = std::iter::from_fn(|| arena.alloc_movable(Order::ZERO).ok());
     let mut all: Vec<_> = all.enumerate().collect();
     for (n, handle) in &mut all {
         handle.pin_mut().fill(*n as u8);
@@ -55,6 +55,55 @@ fn handles_move_together_and_keep_what_they_hold() {
     holds(&handles);
     assert!(huge_free(&arena) >= 13, "of 16, two pageblocks' worth of frames is in use");
     drop(handles);
+    all_free(&arena);
+}
+
+#[test]
+fn pages_of_several_frames_move_as_a_whole() {
+    let arena = small(32 * MIB);
+    // 4 to 64 KiB, in turn, each with its number in every frame.
+    let orders = [4, 0, 1, 3, 2].map(Order::of);
+    let all = orders.iter().cycle().map_while(|order| arena.alloc_movable(*order).ok());
+    let mut all: Vec<_> = all.enumerate().collect();
+    all.iter_mut().for_each(|(n, handle)| handle.pin_mut().fill(*n as u8));
+    all.retain(|(n, _)| n % 8 == 0);
+    assert!(all.iter().all(|(_, handle)| handle.pin().len() == (handle.order().frames().0 << 12) as usize));
+    let before = huge_free(&arena);
+    let (_, work) = arena.compact();
+    assert!(work.moved > 500, "{work:?}");
+    holds(&all);
+    assert!(all.iter().all(|(_, handle)| handle.pfn().is_aligned(handle.order())));
+    let after = huge_free(&arena);
+    assert!(before < 3 && after >= 12, "{before}, then {after} of 16: an eighth of the memory is in use");
+    drop(all);
+    all_free(&arena);
+}
+
+#[test]
+fn a_handle_has_less_than_a_pageblock() {
+    let arena = small(4 * MIB);
+    assert_eq!(arena.alloc_movable(Order::of(8)).unwrap().pin().len(), MIB);
+    let most = Frames(256);
+    for order in [9, 10, 18] {
+        let why = AllocError::BadRequest(BadRequest::Size { frames: Order::of(order).frames(), most });
+        assert_eq!(arena.alloc_movable(Order::of(order)).unwrap_err(), why);
+    }
+    all_free(&arena);
+}
+
+#[test]
+fn a_block_is_isolated_by_its_own_order_only() {
+    let arena = small(4 * MIB);
+    let (mover, handle) = (Mover(&arena), arena.alloc_movable(Order::of(2)).unwrap());
+    let block = |order| BlockId { pfn: handle.pfn(), order: Order::of(order) };
+    for order in [0, 1, 3] {
+        assert_eq!(mover.isolate_block(block(order), Mode::Sync).err(), Some(Busy::Gone));
+    }
+    let mut isolated = mover.isolate_block(block(2), Mode::Sync).unwrap();
+    let small = arena.alloc(Order::of(1)).unwrap();
+    assert_eq!(mover.migrate(&mut isolated, small.pfn(), Mode::Sync), Err(MigrateError::Refused));
+    mover.putback(isolated);
+    drop((small, handle));
     all_free(&arena);
 }
 
@@ -90,7 +139,7 @@ fn what_is_pinned_stays() {
 fn each_end_of_a_move_is_one_word() {
     let arena = small(4 * MIB);
     let mover = Mover(&arena);
-    let mut handle = arena.alloc_movable().unwrap();
+    let mut handle = arena.alloc_movable(Order::ZERO).unwrap();
     handle.pin_mut().fill(7);
     let to = arena.alloc(Order::ZERO).unwrap();
     let block = to.pfn();
@@ -113,7 +162,7 @@ fn each_end_of_a_move_is_one_word() {
     let mut isolated = mover.isolate(handle.pfn(), Mode::Sync).unwrap();
     drop(handle);
     assert_eq!(mover.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Gone));
-    let again = arena.alloc_movable().unwrap();
+    let again = arena.alloc_movable(Order::ZERO).unwrap();
     let isolated = mover.isolate(again.pfn(), Mode::Sync).unwrap();
     drop(again);
     mover.putback(isolated);
@@ -125,9 +174,9 @@ fn each_end_of_a_move_is_one_word() {
 fn a_handle_moves_to_no_frame_that_is_none_of_the_arenas_or_somebodys() {
     let arena = small(4 * MIB);
     let mover = Mover(&arena);
-    let mut handle = arena.alloc_movable().unwrap();
+    let mut handle = arena.alloc_movable(Order::ZERO).unwrap();
     handle.pin_mut().fill(7);
-    let (place, other) = (handle.pfn(), arena.alloc_movable().unwrap());
+    let (place, other) = (handle.pfn(), arena.alloc_movable(Order::ZERO).unwrap());
     let large = arena.alloc(Order::of(3)).unwrap();
     let free = Pfn(1000);
     assert_eq!(arena.yard().order_of(free), None);
@@ -145,15 +194,15 @@ fn a_handle_moves_to_no_frame_that_is_none_of_the_arenas_or_somebodys() {
 fn a_handle_that_is_dropped_under_a_compaction_keeps_its_frame_and_slot_until_the_compaction_is_done() {
     let arena = small(2 * MIB);
     let mover = Mover(&arena);
-    let mut all: Vec<_> = std::iter::from_fn(|| arena.alloc_movable().ok()).collect();
+    let mut all: Vec<_> = std::iter::from_fn(|| arena.alloc_movable(Order::ZERO).ok()).collect();
     assert_eq!(all.len(), 512);
     let one = all.pop().unwrap();
     let isolated = mover.isolate(one.pfn(), Mode::Sync).unwrap();
     drop(one);
-    assert!(arena.alloc_movable().is_err(), "the compaction may be reading the last frame");
+    assert!(arena.alloc_movable(Order::ZERO).is_err(), "the compaction may be reading the last frame");
     mover.putback(isolated);
-    all.push(arena.alloc_movable().unwrap());
-    assert!(arena.alloc_movable().is_err());
+    all.push(arena.alloc_movable(Order::ZERO).unwrap());
+    assert!(arena.alloc_movable(Order::ZERO).is_err());
     drop(all);
     all_free(&arena);
 }
@@ -170,8 +219,10 @@ fn every_slot_is_handed_out_once_and_comes_back() {
     for frames in [1, 2, 3, 1000] {
         let table = Table::new(Frames(frames)).unwrap();
         for _ in 0..3 {
-            let ids: Vec<_> = (0..frames).map(|n| table.insert(Pfn(n)).unwrap()).collect();
-            assert_eq!(table.insert(Pfn(0)), None);
+            let ids: Vec<_> = (0..frames)
+                .map(|n| table.insert(BlockId { pfn: Pfn(n), order: Order::ZERO }).unwrap())
+                .collect();
+            assert_eq!(table.insert(BlockId { pfn: Pfn(0), order: Order::ZERO }), None);
             let mut numbers: Vec<_> = ids.iter().map(|id| id.0).collect();
             numbers.sort_unstable();
             assert!(numbers.iter().copied().eq(1..=frames as u32));
@@ -195,7 +246,7 @@ fn threads_read_and_write_while_everything_moves() {
                 let mut held: Vec<(u64, Handle<&Arena<TryLock>>)> = Vec::new();
                 while !done.load(Ordering::Acquire) {
                     if held.len() < 200 || (held.len() < 400 && rng.bool()) {
-                        if let Ok(mut handle) = arena.alloc_movable() {
+                        if let Ok(mut handle) = arena.alloc_movable(Order::ZERO) {
                             let stamp = rng.u64(..);
                             handle.pin_mut()[..8].copy_from_slice(&stamp.to_ne_bytes());
                             handle.pin_mut()[4088..].copy_from_slice(&stamp.to_ne_bytes());
@@ -228,7 +279,7 @@ fn threads_read_and_write_while_everything_moves() {
         }
         let (mut moved, mut failed) = (0, 0);
         for cycle in 0..CYCLES {
-            let scattered: Vec<_> = (0..2000).filter_map(|_| arena.alloc_movable().ok()).collect();
+            let scattered: Vec<_> = (0..2000).filter_map(|_| arena.alloc_movable(Order::ZERO).ok()).collect();
             let kept: Vec<_> =
                 scattered.into_iter().enumerate().filter(|(n, _)| n % 8 == cycle % 8).collect();
             let (_, work) = arena.compact();
@@ -291,9 +342,9 @@ fn the_background_goes_as_far_as_it_is_told_and_says_what_stops_it() {
 #[test]
 fn a_handle_is_kept_beside_its_arena_and_goes_through_a_number() {
     let arena = Arc::new(small(4 * MIB));
-    let mut held = Handle::alloc_in(arena.clone()).unwrap();
+    let mut held = Handle::alloc_in(arena.clone(), Order::ZERO).unwrap();
     held.pin_mut()[7] = 9;
-    drop(arena.alloc_movable().unwrap());
+    drop(arena.alloc_movable(Order::ZERO).unwrap());
     let id = held.into_raw();
     assert_eq!(Arc::strong_count(&arena), 1, "a number holds nothing");
     arena.compact();
@@ -307,6 +358,6 @@ fn a_handle_is_kept_beside_its_arena_and_goes_through_a_number() {
         drop(back);
         assert!(Handle::from_raw_in(&*arena, id).is_none(), "it is gone");
     }
-    let last = Handle::alloc_in(arena).unwrap();
+    let last = Handle::alloc_in(arena, Order::ZERO).unwrap();
     assert_eq!(last.pin().len(), 4096, "it keeps its arena");
 }

@@ -136,7 +136,7 @@ fn owners<'a>(
         }
         4 | 5 => {
             draw.call("alloc_movable");
-            owned.extend(arena.alloc_movable().map(Owned::Handle));
+            owned.extend(arena.alloc_movable(draw.order()).map(Owned::Handle));
         }
         6 => {
             draw.call("compact");

@@ -50,7 +50,7 @@ impl World {
             At::Knows(head, next) if head == self.head => {
                 world.head = replace(Head(head), next & ((1 << BITS) - 1)).0;
                 let first = Head(head).first(BITS);
-                world.words[first as usize] = Slot::new(pageyard::Pfn(first)).0;
+                world.words[first as usize] = Slot::new(pageyard::Pfn(first), pageyard::Order::ZERO).0;
                 (At::Has(first), left)
             }
             At::Has(slot) => (At::Puts(slot, self.head), left),

@@ -5,7 +5,7 @@
 //! step below is one such operation, or one half of a copy or of an owner's write.
 
 use super::slot::Slot;
-use pageyard::Pfn;
+use pageyard::{Order, Pfn};
 use std::collections::HashSet;
 
 /// A call of an owner on its handle.
@@ -151,7 +151,7 @@ impl World {
 /// Runs every interleaving; returns how many states there are, and whether some ended with the frame moved.
 fn explore(threads: &[Thread], dropped: bool) -> (usize, bool) {
     let first = World {
-        slot: Slot::new(Pfn(0)).0,
+        slot: Slot::new(Pfn(0), Order::ZERO).0,
         frames: [[9; 2], [0; 2], [0; 2]],
         freed: [0; 3],
         released: 0,

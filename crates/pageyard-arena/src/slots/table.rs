@@ -3,7 +3,7 @@
 use super::head::{Head, next_of};
 use super::slot::Slot;
 use crate::backing::{Backing, BackingError, Mapping};
-use pageyard::{Frames, PAGE_SIZE, Pfn};
+use pageyard::{BlockId, Frames, PAGE_SIZE, Pfn};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A handle's number. Slot 0 is none.
@@ -50,12 +50,12 @@ impl Table {
         }
     }
 
-    /// Takes a free slot for a new handle on a frame that has none; none where every slot is in use, which takes as
-    /// many handles as frames.
+    /// Takes a free slot for a new handle on a block whose first frame has none; none where every slot is in use, which
+    /// takes as many handles as frames.
     ///
     /// # Concurrency
     /// Lock-free, and callable in a signal handler.
-    pub(crate) fn insert(&self, pfn: Pfn) -> Option<SlotId> {
+    pub(crate) fn insert(&self, block: BlockId) -> Option<SlotId> {
         let bits = Head::bits(self.frames.0);
         // ORDER: Acquire pairs with the Release in `release`: the slot's word notes the next one.
         let mut head = Head(self.free.load(Ordering::Acquire));
@@ -73,8 +73,8 @@ impl Table {
             }
         };
         // ORDER: Release pairs with the Acquire in `owner`: a thread that finds the number finds the slot in use.
-        self.slots()[id.0 as usize].store(Slot::new(pfn).0, Ordering::Release);
-        self.set_owner(pfn, id);
+        self.slots()[id.0 as usize].store(Slot::new(block.pfn, block.order).0, Ordering::Release);
+        self.set_owner(block.pfn, id);
         Some(id)
     }
 

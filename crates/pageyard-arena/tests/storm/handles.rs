@@ -28,7 +28,7 @@ pub struct Handles {
     blocks: AtomicU64,
 }
 
-/// A handle, and what its frame holds at both ends.
+/// A handle, and what it holds at both ends.
 struct Held<'a, P: PerCpu>(Handle<&'a Arena<P>>, u64);
 
 impl<'a, P: PerCpu> Held<'a, P> {
@@ -36,14 +36,15 @@ impl<'a, P: PerCpu> Held<'a, P> {
         {
             let mut bytes = handle.pin_mut();
             bytes[..8].copy_from_slice(&content.to_ne_bytes());
-            bytes[4088..].copy_from_slice(&content.to_ne_bytes());
+            let end = bytes.len() - 8;
+            bytes[end..].copy_from_slice(&content.to_ne_bytes());
         }
         Held(handle, content)
     }
 
     fn check(&self) {
         let bytes = self.0.pin();
-        let ends = [&bytes[..8], &bytes[4088..]];
+        let ends = [&bytes[..8], &bytes[bytes.len() - 8..]];
         assert_eq!(ends, [&self.1.to_ne_bytes(); 2], "{:?} lost what it held", self.0);
     }
 }
@@ -57,7 +58,8 @@ fn hold<P: PerCpu>(arena: &Arena<P>, me: u64, did: &Handles) {
         if enough || (call % 1024 == 0 && start.elapsed() > MOST) {
             break;
         }
-        match arena.alloc_movable() {
+        // Half of them are single frames.
+        match arena.alloc_movable(Order::of(rng.u8(..8).saturating_sub(3))) {
             Ok(handle) => {
                 held.push(Held::new(handle, call << 8 | me));
                 did.made.fetch_add(1, Relaxed);
