@@ -1,7 +1,7 @@
 //! The same names where there are no restartable sequences: none of these types can be made.
 
 use super::answers::{Counts, Unavailable};
-use pageyard::engine::{CpuLists, DescriptorWatch, Pushed, Unchanged};
+use pageyard::engine::{CpuLists, DescriptorWatch, ListIdx, Pushed, Unchanged};
 use pageyard::{CpuId, PerCpu};
 
 /// Nothing: restartable sequences are for Linux on x86-64.
@@ -91,7 +91,7 @@ impl CpuStacks {
 unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
     const NAME: &'static str = "pageyard";
 
-    fn pop(&self, _: CpuLists<'_>, _: CpuId, _: usize) -> Option<u32> {
+    fn pop(&self, _: CpuLists<'_>, _: CpuId, _: ListIdx) -> Option<u32> {
         match *self {}
     }
 
@@ -99,7 +99,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         &self,
         _: CpuLists<'_>,
         _: CpuId,
-        _: usize,
+        _: ListIdx,
         _: u32,
         _: DescriptorWatch<'_>,
         _: impl FnOnce() -> bool,
@@ -107,19 +107,19 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         match *self {}
     }
 
-    fn pop_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &mut [u32]) -> usize {
+    fn pop_many(&self, _: CpuLists<'_>, _: CpuId, _: ListIdx, _: &mut [u32]) -> usize {
         match *self {}
     }
 
-    fn push_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32], _: Unchanged<'_>) -> usize {
+    fn push_many(&self, _: CpuLists<'_>, _: CpuId, _: ListIdx, _: &[u32], _: Unchanged<'_>) -> usize {
         match *self {}
     }
 
-    fn refill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32], _: Unchanged<'_>) -> usize {
+    fn refill(&self, _: CpuLists<'_>, _: CpuId, _: ListIdx, _: &[u32], _: Unchanged<'_>) -> usize {
         match *self {}
     }
 
-    fn spill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &mut [u32]) -> usize {
+    fn spill(&self, _: CpuLists<'_>, _: CpuId, _: ListIdx, _: &mut [u32]) -> usize {
         match *self {}
     }
 
