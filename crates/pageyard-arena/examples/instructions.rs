@@ -13,10 +13,12 @@ use pageyard::{
 };
 #[cfg(target_arch = "x86_64")]
 use pageyard_arena::rseq::{Rseq, locked_instructions};
+use pageyard_arena::{Arena, Block};
 use pageyard_linux::LinuxAllocator;
 use pageyard_packets::{FragConfig, FragPages, PagePool, PoolConfig, PoolPage, UseTable};
 use std::alloc::Layout;
 use std::hint::black_box;
+use std::sync::Arc;
 
 /// Frames of the machine with one zone: 1 GiB.
 const FRAMES: u64 = 1 << 18;
@@ -197,6 +199,27 @@ fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
     a.audit().expect("nothing is lost");
 }
 
+/// Frames of an arena as values: blocks that borrow it, and blocks that count in an `Arc`.
+fn owned<P: PerCpu>(engine: &str, arena: Arena<P>) {
+    let arena = Arc::new(arena);
+    let mut borrowed: Vec<Block<&Arena<P>>> = Vec::with_capacity(BATCH);
+    let mut counting: Vec<Block<Arc<Arena<P>>>> = Vec::with_capacity(BATCH);
+    for counts in [false, true] {
+        let case = |what: &str, run: &mut dyn FnMut()| {
+            if counts { counted(engine, what, BATCH, run) } else { run() }
+        };
+        case("block-alloc", &mut || {
+            borrowed.extend((0..BATCH).map(|_| arena.alloc(Order::ZERO).expect("there is memory")))
+        });
+        case("block-drop", &mut || borrowed.clear());
+        case("block-alloc-arc", &mut || {
+            let take = |_| Block::alloc_in(arena.clone(), Order::ZERO).expect("there is memory");
+            counting.extend((0..BATCH).map(take))
+        });
+        case("block-drop-arc", &mut || counting.clear());
+    }
+}
+
 /// Buffers for packets: pages of a pool that stay in its consumer's cache, or come back through its ring; by their
 /// addresses; fragments.
 fn packets(engine: &str, a: &impl PageAllocator) {
@@ -222,6 +245,21 @@ fn packets(engine: &str, a: &impl PageAllocator) {
         let raw: Vec<_> = held.drain(..).map(PoolPage::into_raw).collect();
         case("pool-put-raw", &mut || {
             raw.iter().for_each(|at| consumer.put_raw(&CX, *at).expect("it is in use"))
+        });
+    }
+    assert_eq!(consumer.close(&CX), 0);
+    let pool = PagePool::owned(a, &table, PoolConfig::new(), ()).expect("there is a number");
+    let mut consumer = pool.consumer().expect("there is none yet");
+    for counts in [false, true] {
+        let case = |what: &str, run: &mut dyn FnMut()| {
+            if counts { counted(engine, what, BATCH, run) } else { run() }
+        };
+        let mut burst = pool.batch();
+        case("pool-get-bulk", &mut || burst = consumer.get_bulk(&CX, BATCH).expect("there are pages"));
+        assert!(burst.is_full());
+        let mut burst = Some(burst);
+        case("pool-put-bulk", &mut || {
+            let _ = burst.take().map(|pages| pages.put(&CX).expect("there is room"));
         });
     }
     assert_eq!(consumer.close(&CX), 0);
@@ -307,6 +345,7 @@ fn main() {
     // SAFETY: as above.
     engine(|| unsafe { Alone::by_instance() });
     engine(|| TryLock);
+    owned(TryLock::NAME, Arena::builder().size(64 << 20).build_locked().expect("there is memory"));
     #[cfg(target_arch = "x86_64")]
     // SAFETY: 1. this program has one thread and no signal handler. 2. It makes no `Rseq` by `new`.
     engine(|| unsafe { Rseq::pretending(CpuId(0)) });

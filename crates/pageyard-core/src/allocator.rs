@@ -170,6 +170,12 @@ pub unsafe trait PageAllocator: Sync {
         migratetype: Migratetype,
     ) -> Result<(), ClaimError>;
 
+    /// Returns a context for calls that cannot name their CPU, such as a call from `Drop`: any thread may use it at any
+    /// time. `None` if each call must name the CPU that it runs on.
+    fn anywhere(&self) -> Option<Cx> {
+        None
+    }
+
     /// Returns the order of the allocated block that starts at this frame, or `None` where none does.
     ///
     /// # Concurrency
@@ -269,6 +275,11 @@ macro_rules! forward_page_allocator {
             ) -> Result<(), $crate::ClaimError> {
                 let $this = self;
                 $to.claim_exact(cx, pfn, order, migratetype)
+            }
+
+            fn anywhere(&self) -> Option<$crate::Cx> {
+                let $this = self;
+                $to.anywhere()
             }
 
             fn order_of(&self, pfn: $crate::Pfn) -> Option<$crate::Order> {

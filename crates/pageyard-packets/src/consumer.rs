@@ -1,10 +1,11 @@
 //! The one consumer of a pool: it takes pages from its cache, from the ring, and from the allocator.
 
+use crate::batch_ring::BATCH;
 use crate::carve::{Carve, Retired};
 use crate::error::{GetError, PutError, Refused};
 use crate::fragment::{Fragment, Parts};
-use crate::pool::{PageMap, PagePool, PoolPage};
-use crate::ring::Ring;
+use crate::pool::{PageMap, PagePool, PoolPage, RestOfBatch};
+use crate::returns::Returns;
 use crate::stats::{Own, PoolStats};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -23,14 +24,14 @@ const CACHE: usize = 128;
 ///
 /// # Linux
 /// `PP_ALLOC_CACHE_REFILL`.
-const REFILL: usize = 64;
+const REFILL: usize = BATCH;
 
 /// A consumer's pages, and the one that it carves.
-struct Cache {
-    numbers: [u32; CACHE],
-    len: usize,
+pub(crate) struct Cache {
+    pub numbers: [u32; CACHE],
+    pub len: usize,
     /// How many it takes: none once the pool is closed.
-    room: usize,
+    pub room: usize,
     carve: Carve,
 }
 
@@ -40,13 +41,13 @@ pub(crate) struct Consumer {
     cache: UnsafeCell<Cache>,
     /// Not 0 while there is one.
     held: A32,
-    fast: Own,
+    pub fast: Own,
     slow: Own,
     empty: Own,
-    refill: Own,
-    cached: Own,
-    cache_full: Own,
-    from_ring: Own,
+    pub refill: Own,
+    pub cached: Own,
+    pub cache_full: Own,
+    pub from_ring: Own,
 }
 
 // SAFETY: the cache is used by the one `PoolConsumer` that holds `held`; all else is atomic.
@@ -98,8 +99,15 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         entered.is_ok().then(|| PoolConsumer { pool })
     }
 
+    /// Returns its pool.
+    #[must_use]
     #[inline(always)]
-    fn cache(&mut self) -> &mut Cache {
+    pub fn pool(&self) -> &'p PagePool<'t, A, M> {
+        self.pool
+    }
+
+    #[inline(always)]
+    pub(crate) fn cache(&mut self) -> &mut Cache {
         // SAFETY: this is the one consumer, and it is borrowed exclusively.
         unsafe { &mut *self.pool.consumer.cache.get() }
     }
@@ -143,40 +151,47 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
                 self.pool.consumer.fast.add(1);
                 page
             }
-            None => self.get_slow(cx)?,
+            None => self.take_slow(cx)?,
         };
         Ok(PoolPage::new(self.pool, page))
     }
 
     #[cold]
     #[inline(never)]
-    fn get_slow(&mut self, cx: &Cx) -> Result<Pfn, GetError> {
-        let pool = self.pool;
-        if pool.is_closed() {
-            return Err(GetError::Closed);
-        }
-        if self.take_from_ring(|ring, numbers| ring.take(numbers)) {
-            pool.consumer.refill.add(1);
-        } else {
-            pool.consumer.empty.add(1);
-            match self.refill(cx) {
-                Ok(()) => pool.consumer.slow.add(1),
-                // What the ring's hint does not lead to is all that is left.
-                Err(why) if !self.take_from_ring(|ring, numbers| ring.take_anywhere(numbers)) => {
-                    return Err(why);
-                }
-                Err(_) => {}
-            }
-        }
+    fn take_slow(&mut self, cx: &Cx) -> Result<Pfn, GetError> {
+        self.fill(cx)?;
         // One was taken at least.
         self.pop().ok_or(GetError::Alloc(AllocError::OutOfMemory))
     }
 
-    /// Fills the cache, which is empty, from the ring; returns whether there was anything.
-    fn take_from_ring(&mut self, take: impl FnOnce(&Ring<'t>, &mut [u32]) -> usize) -> bool {
+    /// Fills the cache, which is empty: with one page at least, or an error.
+    #[inline]
+    pub(crate) fn fill(&mut self, cx: &Cx) -> Result<(), GetError> {
+        let pool = self.pool;
+        if pool.is_closed() {
+            return Err(GetError::Closed);
+        }
+        if self.take_returned(|returns, numbers| returns.take(numbers)) {
+            pool.consumer.refill.add(1);
+            return Ok(());
+        }
+        pool.consumer.empty.add(1);
+        match self.refill(cx) {
+            Ok(()) => pool.consumer.slow.add(1),
+            // What the rings' hints do not lead to is all that is left.
+            Err(why) if !self.take_returned(|returns, numbers| returns.take_anywhere(numbers)) => {
+                return Err(why);
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Fills the cache, which is empty, with what came back; returns whether there was anything.
+    fn take_returned(&mut self, take: impl FnOnce(&Returns<'t>, &mut [u32; BATCH]) -> usize) -> bool {
         let pool = self.pool;
         let cache = self.cache();
-        cache.len = take(&pool.ring.slices, &mut cache.numbers[..REFILL]);
+        cache.len = cache.numbers.first_chunk_mut().map_or(0, |out| take(&pool.returns.slices, out));
         pool.consumer.from_ring.add(cache.len as u64);
         cache.len > 0
     }
@@ -239,24 +254,32 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         if !page.is_of(self.pool) {
             return Err(Refused { why: PutError::WrongOwner, item: page });
         }
-        if self.push(page.pfn()) {
+        let page = page.into_page();
+        if self.push(page) {
             self.pool.consumer.cached.add(1);
             return Ok(());
         }
-        self.pool.consumer.cache_full.add(1);
-        page.put(cx)
+        self.put_beyond(cx, page)
     }
 
-    /// Gives back a page by its address, as [`put_raw`](super::FragmentOwner::put_raw) of the pool does, but to the
+    /// Gives back a page that the cache has no room for.
+    #[inline(never)]
+    fn put_beyond(&self, cx: &Cx, page: Pfn) -> Result<(), Refused<PoolPage<'p, 't, A, M>>> {
+        self.pool.consumer.cache_full.add(1);
+        PoolPage::new(self.pool, page).put(cx)
+    }
+
+    /// Gives back a page by its address, as [`put_raw`](PagePool::put_raw) of the pool does, but to the
     /// cache. One locked instruction, which is the check.
     ///
     /// # Errors
     /// [`PutError`]; nothing changed.
     #[inline]
     pub fn put_raw(&mut self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
-        let pool = self.pool;
-        let (block, _) = pool.block_of(at).ok_or(PutError::OutsideTable)?;
-        if pool.table.give_up(block, pool.owner, 1)? { self.keep(cx, block) } else { Ok(()) }
+        match self.pool.give_up(at)? {
+            Some((block, _)) => self.keep(cx, block),
+            None => Ok(()),
+        }
     }
 
     /// Carves a buffer of this size and alignment from a page of the pool, which comes back to the pool with its last
@@ -318,7 +341,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
             return Err(GetError::Alloc(Carve::refusal(layout, order)));
         }
         if !self.cache().carve.again(pool.table, pool.owner) {
-            let page = self.get(cx)?.pfn();
+            let page = self.get(cx)?.into_page();
             self.retire(cx);
             self.cache().carve.start(pool.table, pool.owner, page, order);
         }
@@ -355,9 +378,12 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         while let Some(page) = self.pop() {
             give(page);
         }
-        pool.ring.slices.sweep(|number| {
-            pool.consumer.from_ring.add(1);
-            give(pool.page(number));
+        pool.returns.slices.sweep(|numbers| {
+            pool.consumer.from_ring.add(numbers.len() as u64);
+            let mut rest = RestOfBatch::new(pool, numbers);
+            while let Some(page) = rest.next() {
+                give(page);
+            }
         });
         pool.pages()
     }
@@ -372,14 +398,16 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// It looks through the ring for each page that might be lost: an act for after a crash.
     ///
     /// # Safety
-    /// 1. No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one
-    ///    again, only marked addresses and fragments; and no other call on the pool runs at the same time.
+    /// 1. No thread holds a [`PoolPage`] or [`PoolBatch`](crate::PoolBatch) of this pool, nor an address from
+    ///    [`PoolPage::into_address`] that becomes one again, only marked addresses and fragments; and no other call on
+    ///    the pool runs at the same time.
     /// 2. No page that [`PagePool::visit_leaving`] names has been allocated since its thread was killed: such a page,
     ///    if it is live, is taken for the pool's. While another has it, wait for that one to free it.
     pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
         let pool = self.pool;
         let mut lost = 0;
         let is_ours = |page: &Pfn| pool.table.is_of(*page, pool.owner);
+        pool.returns.slices.batches.give_up_claims();
         for note in &pool.leaving {
             // ORDER: Relaxed: nothing else uses the pool.
             let number = note.load(Relaxed);
@@ -395,7 +423,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         for page in pool.places().filter(|page| pool.table.is_unused(*page, pool.owner)) {
             let number = pool.number(page);
             let cache = self.cache();
-            let is_idle = cache.numbers[..cache.len].contains(&number) || pool.ring.slices.holds(number);
+            let is_idle = cache.numbers[..cache.len].contains(&number) || pool.returns.slices.holds(number);
             if !is_idle {
                 lost += u64::from(pool.recover_one(cx, page).is_ok());
             }

@@ -1,7 +1,7 @@
 //! Fragments of an allocator's blocks, and a CPU's cache of them.
 
 use crate::carve::{Carve, LARGEST, Retired};
-use crate::error::PacketsError;
+use crate::error::{PacketsError, PutError};
 use crate::fragment::{Fragment, FragmentOwner, Parts};
 use crate::use_table::{Owner, UseTable};
 use core::alloc::Layout;
@@ -92,6 +92,20 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
     /// Returns the allocator.
     pub fn allocator(&self) -> &A {
         &self.allocator
+    }
+
+    /// Gives back a fragment by its address, from any CPU: for descriptors that hold only numbers.
+    ///
+    /// One that is given back twice is noticed when its block has no uses left: until then it counts as another of the
+    /// block's, as in Linux. What is given back as a [`Fragment`] cannot be given back twice.
+    ///
+    /// # Errors
+    /// [`PutError`]; nothing changed.
+    ///
+    /// # Linux
+    /// `page_frag_free`; the block is found by arithmetic and by its order, as in `virt_to_head_page`.
+    pub fn put_raw(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
+        self.put_at(cx, at)
     }
 
     /// Returns how many uses a block has, carver's included; 0 where nothing of it is in use.

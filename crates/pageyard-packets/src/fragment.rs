@@ -6,25 +6,10 @@ use pageyard_core::allocator::Cx;
 use pageyard_core::error::FreeError;
 use pageyard_core::units::{Order, Pfn, PhysAddr};
 
-/// The owner of [`Fragment`]s: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool).
+/// The owner of [`Fragment`]s: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool). Nothing is called
+/// through it: it is a bound for code that takes either.
 #[expect(private_bounds, reason = "only the owners here are owners")]
-pub trait FragmentOwner: Parts {
-    /// Gives back a buffer, or a pool's page, by its address: for descriptors that hold nothing but numbers. From any
-    /// CPU.
-    ///
-    /// One that is given back twice is noticed when its block has no uses left: until then it counts as another of the
-    /// block's, as in Linux. What is given back as a [`Fragment`] or a page cannot be given back twice.
-    ///
-    /// # Errors
-    /// [`PutError`]; nothing changed.
-    ///
-    /// # Linux
-    /// `page_frag_free`; the block is found by arithmetic and by its order, as in `virt_to_head_page`.
-    fn put_raw(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
-        let (block, order) = self.block_of(at).ok_or(PutError::OutsideTable)?;
-        if self.table().give_up(block, self.owner(), 1)? { self.last_use(cx, block, order) } else { Ok(()) }
-    }
-}
+pub trait FragmentOwner: Parts {}
 
 /// The operations of an owner on its fragments.
 pub(crate) trait Parts: Sync {
@@ -36,6 +21,22 @@ pub(crate) trait Parts: Sync {
 
     /// Finds the block that holds this byte, by its number; `None` where it lies outside the table.
     fn block_of(&self, at: PhysAddr) -> Option<(Pfn, Order)>;
+
+    /// Gives up a use by the address of a byte in the block; returns the block if that was its last use.
+    #[inline(always)]
+    fn give_up(&self, at: PhysAddr) -> Result<Option<(Pfn, Order)>, PutError> {
+        let (block, order) = self.block_of(at).ok_or(PutError::OutsideTable)?;
+        Ok(self.table().give_up(block, self.owner(), 1)?.then_some((block, order)))
+    }
+
+    /// Gives up a use by an address, and the block with its last.
+    #[inline]
+    fn put_at(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
+        match self.give_up(at)? {
+            Some((block, order)) => self.last_use(cx, block, order),
+            None => Ok(()),
+        }
+    }
 
     /// Takes back a block whose last use was given up.
     fn take_back(&self, cx: &Cx, block: Pfn, order: Order) -> Result<(), FreeError>;
@@ -117,7 +118,7 @@ impl<'o, O: FragmentOwner> Fragment<'o, O> {
         done.map_err(|why| Refused { why, item: self })
     }
 
-    /// Turns it into its address, to be given back by [`FragmentOwner::put_raw`].
+    /// Turns it into its address, to be given back by its owner's `put_raw`.
     #[must_use = "the buffer is in use until its address is given back"]
     #[inline]
     pub fn into_raw(self) -> PhysAddr {

@@ -9,8 +9,9 @@
 //! * `carve`: buffers from a block, downwards, paid for with a count set aside in advance.
 //! * `fragment`: a buffer, and how it is given back, by its owner or by its address; `frag`: a CPU's cache of
 //!   fragments.
-//! * `ring`: what comes back from other CPUs; `pool`: a pool, and what any CPU can do with it; `consumer`: its one
-//!   consumer; `stats`.
+//! * `ring`: pages that come back from other CPUs; `batch_ring`: batches that do; `returns`: both.
+//! * `pool`: a pool, and what any CPU can do with it; `consumer`: its one consumer; `batch`: taking and giving back up
+//!   to 64 pages at a time; `stats`.
 //! * `error`: what can be wrong.
 //!
 //! The layers point down in that order. Nothing is stored in the managed memory. A thread that stops anywhere keeps no
@@ -24,6 +25,8 @@
 #[cfg(loom)]
 extern crate std;
 
+mod batch;
+mod batch_ring;
 mod carve;
 mod consumer;
 mod error;
@@ -31,10 +34,12 @@ mod frag;
 mod fragment;
 mod placed;
 mod pool;
+mod returns;
 mod ring;
 mod stats;
 mod use_table;
 
+pub use batch::PoolBatch;
 pub use consumer::PoolConsumer;
 pub use error::{GetError, PacketsError, PutError, Refused};
 pub use frag::{FragConfig, FragPages, PageFrag};

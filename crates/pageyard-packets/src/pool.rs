@@ -1,11 +1,13 @@
 //! A pool of pages, and what any CPU can do with it: give pages back, and ask what it has counted.
 
+use crate::batch_ring::BATCH;
 use crate::carve::LARGEST;
 use crate::consumer::{Consumer, PoolConsumer};
 use crate::error::{PacketsError, PutError, Refused};
 use crate::fragment::{FragmentOwner, Parts};
 use crate::placed::{self, Placed};
-use crate::ring::{MOST_SLOTS, Ring};
+use crate::returns::Returns;
+use crate::ring::MOST_SLOTS;
 use crate::stats::{Count, Own, PoolStats};
 use crate::use_table::{Owner, UseTable};
 use pageyard_core::allocator::{Cx, PageAllocator};
@@ -19,12 +21,16 @@ use pageyard_sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
 /// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
 const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
 
+/// The fewest pages worth writing to the ring of batches: fewer cost no more locked instructions one by one.
+const LEAST: usize = 3;
+
 /// How large a pool's pages and its ring are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolConfig {
     /// The request for a page: its order is at most 9.
     pub request: Request,
-    /// Slots of the ring for pages that come back from other CPUs: a power of two.
+    /// Slots of the ring for pages that come back from other CPUs one by one, and of that for batches: a power of two.
+    /// The ring for batches has 64 slots at least.
     ///
     /// # Linux
     /// `page_pool_params.pool_size`.
@@ -34,6 +40,9 @@ pub struct PoolConfig {
 impl PoolConfig {
     /// The most slots that a ring has.
     pub const MOST_SLOTS: u32 = MOST_SLOTS;
+
+    /// The most pages that a [`PoolBatch`](crate::PoolBatch) has.
+    pub const BATCH: usize = BATCH;
 
     /// Unmovable single frames, and a ring of 1,024.
     #[must_use]
@@ -93,7 +102,8 @@ impl PageMap for () {
 
 /// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
 ///
-/// Close it before it is dropped ([`PoolConsumer::close`]): pages of a pool that is dropped open stay allocated.
+/// Dropping it [closes](PoolConsumer::close) it if its allocator [may be called anywhere](PageAllocator::anywhere).
+/// Otherwise close it first: if it is dropped open, its pages stay allocated.
 /// [`RequestFlags::ZERO`](pageyard_core::RequestFlags::ZERO) holds for a page's first use only.
 ///
 /// # Examples
@@ -124,7 +134,7 @@ pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
     pub(crate) owner: Owner,
     pub(crate) request: Request,
     pub(crate) map: M,
-    pub(crate) ring: Placed<Ring<'t>>,
+    pub(crate) returns: Placed<Returns<'t>>,
     pub(crate) consumer: Consumer,
     /// Not 0 once the pool was closed.
     closed: A32,
@@ -139,9 +149,9 @@ pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
 }
 
 impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
-    fn carve(config: &PoolConfig) -> impl Fn(&mut Carver<'t>) -> Ring<'t> + use<'t, A, M> {
+    fn carve(config: &PoolConfig) -> impl Fn(&mut Carver<'t>) -> Returns<'t> + use<'t, A, M> {
         let slots = config.ring as usize;
-        move |c| Ring::new(c.zeroed(slots))
+        move |c| Returns::carve(slots, c)
     }
 
     fn with(
@@ -149,7 +159,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         table: &'t UseTable<'t>,
         config: PoolConfig,
         map: M,
-        ring: Placed<Ring<'t>>,
+        returns: Placed<Returns<'t>>,
     ) -> Result<Self, PacketsError> {
         if M::MAPS && !table.keeps_values() {
             return Err(PacketsError::NoValues);
@@ -165,7 +175,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
             owner,
             request,
             map,
-            ring,
+            returns,
             consumer,
             closed,
             leaving,
@@ -176,7 +186,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         })
     }
 
-    /// Returns the bytes of memory that a pool's ring needs.
+    /// Returns the bytes of memory that a pool's rings need.
     ///
     /// # Errors
     /// [`PacketsError::Order`], [`PacketsError::Ring`].
@@ -185,7 +195,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         Ok(placed::bytes(Self::carve(config)))
     }
 
-    /// Makes a pool with its ring in the caller's memory.
+    /// Makes a pool with its rings in the caller's memory.
     ///
     /// # Errors
     /// As [`PagePool::bytes`]; [`PacketsError::MemoryTooSmall`], [`PacketsError::NoValues`],
@@ -201,7 +211,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         Self::with(allocator, table, config, map, Placed::new(memory, Self::carve(&config))?)
     }
 
-    /// Makes a pool that owns its ring's memory.
+    /// Makes a pool that owns its rings' memory.
     ///
     /// # Errors
     /// As [`PagePool::new`], with [`PacketsError::NoMemory`].
@@ -214,8 +224,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     ) -> Result<Self, PacketsError> {
         config.check()?;
         let slots = config.ring as usize;
-        let ring = Placed::owned(move |c| Ring::new(c.zeroed(slots)))?;
-        Self::with(allocator, table, config, map, ring)
+        let returns = Placed::owned(move |c| Returns::carve(slots, c))?;
+        Self::with(allocator, table, config, map, returns)
     }
 
     /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it
@@ -267,7 +277,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
-        let ring = self.ring.slices.count() as u64;
+        let ring = self.returns.slices.count() as u64;
         let mut stats = self.consumer.stats(self.request.order);
         stats.recycle_ring += ring;
         stats.recycle_ring_full = self.ring_full.get();
@@ -275,6 +285,12 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         stats.pages = self.pages();
         stats.in_ring = ring;
         stats
+    }
+
+    /// Returns the order of its pages.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.request.order
     }
 
     /// Returns the allocator.
@@ -351,22 +367,79 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         Pfn((u64::from(number - 1) + (self.table.first().0 >> order)) << order)
     }
 
-    /// Puts a page, which the caller owns, into the ring; one that has no room there goes to the allocator.
-    #[inline]
-    pub(crate) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+    /// Gives back a page, or a fragment of one, by its address, from any CPU: for descriptors that hold only numbers. A
+    /// page that was given back is refused.
+    ///
+    /// A fragment that is given back twice is noticed when its page has no uses left: until then it counts as another
+    /// of the page's, as in Linux.
+    ///
+    /// # Errors
+    /// [`PutError`]; nothing changed.
+    ///
+    /// # Linux
+    /// `page_pool_put_full_page`, and `page_frag_free`.
+    pub fn put_raw(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
+        self.put_at(cx, at)
+    }
+
+    /// Turns the address of a page back into the page, once for each [`PoolPage::into_raw`]. (The last fragment of a
+    /// page cannot be told from the page.) A page of which there are several fragments is refused.
+    ///
+    /// # Errors
+    /// [`PutError`]; nothing changed.
+    pub fn take_raw(&self, at: PhysAddr) -> Result<PoolPage<'_, 't, A, M>, PutError> {
+        let (page, _) = self.block_of(at).ok_or(PutError::OutsideTable)?;
+        self.table.take_last(page, self.owner)?;
+        Ok(PoolPage::new(self, page))
+    }
+
+    /// Writes a batch's numbers to its ring; returns whether they are there.
+    #[inline(always)]
+    pub(crate) fn offer_batch(&self, numbers: &[u32; BATCH], len: usize) -> bool {
+        len >= LEAST && self.returns.slices.batches.push(numbers, len)
+    }
+
+    /// Writes a page that the caller owns to the ring; returns whether the pool now owns it: not if the ring is full or
+    /// the pool closed.
+    #[inline(always)]
+    fn offer(&self, page: Pfn) -> bool {
         let number = self.number(page);
-        let written = self.ring.slices.push(number);
+        let written = self.returns.slices.pages.push(number);
         store_load_fence();
         match written {
             // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
-            Some(_) if !self.is_closed() => return Ok(()),
+            Some(_) if !self.is_closed() => true,
             // The consumer may have closed the pool and looked there before. If it took the page out, it is the
             // consumer's.
-            Some(nth) if !self.ring.slices.undo(nth, number) => return Ok(()),
-            Some(_) => {}
-            None => self.ring_full.add(1),
+            Some(nth) => !self.returns.slices.pages.undo(nth, number),
+            None => {
+                self.ring_full.add(1);
+                false
+            }
         }
-        self.free(cx, page)
+    }
+
+    /// Puts a page, which the caller owns, into the ring; one that has no room there goes to the allocator.
+    #[inline]
+    pub(crate) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        if self.offer(page) { Ok(()) } else { self.free(cx, page) }
+    }
+
+    /// Takes back a page that its holder dropped. Where the ring is full and the allocator may not be called anywhere,
+    /// the page stays in use, under its address.
+    #[inline]
+    pub(crate) fn dropped(&self, page: Pfn) {
+        if !self.offer(page) {
+            self.dropped_without_room(page);
+        }
+    }
+
+    #[cold]
+    fn dropped_without_room(&self, page: Pfn) {
+        let freed = self.allocator.anywhere().is_some_and(|cx| self.free(&cx, page).is_ok());
+        if !freed {
+            self.table.start(page, self.owner, 1);
+        }
     }
 
     /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the
@@ -427,6 +500,43 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     }
 }
 
+/// Pages that are given up one after another. If a callback panics at one of them, the others stay in use, under their
+/// addresses.
+pub(crate) struct RestOfBatch<'p, 't, A: PageAllocator, M: PageMap> {
+    pool: &'p PagePool<'t, A, M>,
+    numbers: [u32; BATCH],
+    len: usize,
+}
+
+impl<'p, 't, A: PageAllocator, M: PageMap> RestOfBatch<'p, 't, A, M> {
+    /// Takes the pages of up to 64 numbers.
+    pub fn new(pool: &'p PagePool<'t, A, M>, of: &[u32]) -> Self {
+        let mut numbers = [0; BATCH];
+        numbers[..of.len()].copy_from_slice(of);
+        RestOfBatch { pool, numbers, len: of.len() }
+    }
+
+    /// Returns the next page, which is the caller's now.
+    pub fn next(&mut self) -> Option<Pfn> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.pool.page(self.numbers[self.len]))
+    }
+
+    /// Gives up those that are left: their numbers.
+    pub fn into_numbers(self) -> ([u32; BATCH], usize) {
+        let rest = core::mem::ManuallyDrop::new(self);
+        (rest.numbers, rest.len)
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> Drop for RestOfBatch<'_, '_, A, M> {
+    fn drop(&mut self) {
+        while let Some(page) = self.next() {
+            self.pool.table.start(page, self.pool.owner, 1);
+        }
+    }
+}
+
 /// A page that a callback has: if that panics, it stays in use, under its address.
 struct StaysInUse<'a>(&'a UseTable<'a>, Owner, Pfn);
 
@@ -438,6 +548,13 @@ impl Drop for StaysInUse<'_> {
 
 impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
     fn drop(&mut self) {
+        if let Some(cx) = self.allocator.anywhere() {
+            // A consumer that there still was is forgotten: the pool is no longer borrowed.
+            self.consumer.leave();
+            if let Some(consumer) = self.consumer() {
+                consumer.close(&cx);
+            }
+        }
         // While pages are out under their addresses, no one else must get the number that tells whose they are.
         if self.pages() == 0 {
             self.table.leave(self.owner);
@@ -473,8 +590,10 @@ impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
 /// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the
 /// consumer.
 ///
-/// A page that is dropped stays out: the pool can be closed, but always counts it.
-#[must_use = "a page that is dropped stays out"]
+/// A page that is dropped goes back through the ring. Where that is full, it goes to the allocator, if that
+/// [may be called anywhere](PageAllocator::anywhere); else it stays in use, under its address
+/// ([`PagePool::visit_in_use`]).
+#[must_use = "a page that is dropped goes back to its pool"]
 pub struct PoolPage<'p, 't, A: PageAllocator, M: PageMap = ()> {
     pool: &'p PagePool<'t, A, M>,
     page: Pfn,
@@ -484,6 +603,26 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     #[inline(always)]
     pub(crate) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
         PoolPage { pool, page }
+    }
+
+    /// Returns its pool.
+    #[must_use]
+    #[inline(always)]
+    pub fn pool(&self) -> &'p PagePool<'t, A, M> {
+        self.pool
+    }
+
+    /// Gives it up: its pool, and its first frame.
+    #[inline(always)]
+    fn into_parts(self) -> (&'p PagePool<'t, A, M>, Pfn) {
+        let page = core::mem::ManuallyDrop::new(self);
+        (page.pool, page.page)
+    }
+
+    /// Gives it up: its first frame.
+    #[inline(always)]
+    pub(crate) fn into_page(self) -> Pfn {
+        self.into_parts().1
     }
 
     /// Returns its first frame.
@@ -518,25 +657,27 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     /// CPU is not one of its own.
     #[inline]
     pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
-        let done = self.pool.recycle(cx, self.page);
-        done.map_err(|why| Refused { why: PutError::Free(why), item: self })
+        let (pool, page) = self.into_parts();
+        let done = pool.recycle(cx, page);
+        done.map_err(|why| Refused { why: PutError::Free(why), item: PoolPage { pool, page } })
     }
 
-    /// Turns it into its address, to be given back by [`FragmentOwner::put_raw`] or [`PoolConsumer::put_raw`].
+    /// Turns it into its address, to be given back by [`PagePool::put_raw`] or [`PoolConsumer::put_raw`].
     #[must_use = "the page is in use until its address is given back"]
     #[inline]
     pub fn into_raw(self) -> PhysAddr {
-        self.pool.table.start(self.page, self.pool.owner, 1);
-        self.page.address()
+        let (pool, page) = self.into_parts();
+        pool.table.start(page, pool.owner, 1);
+        page.address()
     }
 
     /// Turns it into its address without a mark: [`PagePool::from_address`] makes it a page again, and costs nothing.
     ///
-    /// [`FragmentOwner::put_raw`] does not know of it, nor does [`PagePool::visit_in_use`].
+    /// [`PagePool::put_raw`] does not know of it, nor does [`PagePool::visit_in_use`].
     #[must_use = "the page is out until its address is a page again"]
     #[inline(always)]
     pub fn into_address(self) -> PhysAddr {
-        self.page.address()
+        self.into_page().address()
     }
 
     /// Takes it out of the pool: it is the caller's block now, and the allocator's to take back.
@@ -545,8 +686,16 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     /// `page_pool_release_page`: what a driver does with a page that it cannot recycle.
     #[must_use = "the block is the caller's, who frees it"]
     pub fn release(self) -> Pfn {
-        self.pool.take_out(self.page);
-        self.page
+        let (pool, page) = self.into_parts();
+        pool.take_out(page);
+        page
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> Drop for PoolPage<'_, '_, A, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pool.dropped(self.page);
     }
 }
 

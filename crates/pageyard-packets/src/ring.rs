@@ -21,7 +21,13 @@ const EMPTY: u32 = 0;
 
 /// A word with cache lines of its own.
 #[repr(align(128))]
-struct Line(A32);
+pub(crate) struct Line(pub A32);
+
+impl Line {
+    pub fn new() -> Line {
+        Line(A32::new(0))
+    }
+}
 
 /// The ring.
 pub(crate) struct Ring<'m> {
@@ -35,7 +41,7 @@ pub(crate) struct Ring<'m> {
 impl<'m> Ring<'m> {
     /// Makes a ring of slots, a power of two of them, all empty.
     pub fn new(slots: &'m [A32]) -> Ring<'m> {
-        Ring { slots, tail: Line(A32::new(0)), head: Line(A32::new(0)) }
+        Ring { slots, tail: Line::new(), head: Line::new() }
     }
 
     #[inline(always)]

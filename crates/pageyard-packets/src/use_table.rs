@@ -171,8 +171,9 @@ impl<'m> UseTable<'m> {
     #[inline]
     pub(crate) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
         debug_assert!(uses <= MOST);
-        // ORDER: Relaxed: a thread that gives a use back got it from the caller, after this.
-        self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
+        // ORDER: Release pairs with the AcqRel in `take_last` and `give_up`: a thread that knows the block by its
+        // address alone, and takes it, sees what its holder did.
+        self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Release);
     }
 
     /// Returns whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
@@ -230,6 +231,17 @@ impl<'m> UseTable<'m> {
                 Ok(_) => return Ok(left == 0),
                 Err(seen) => now = seen,
             }
+        }
+    }
+
+    /// Gives up the one use of a block of `owner`, if it has exactly one.
+    pub(crate) fn take_last(&self, block: Pfn, owner: Owner) -> Result<(), PutError> {
+        let idle = u32::from(owner.0) << USES_BITS;
+        // ORDER: AcqRel, as in `give_up_one`, and for `start`. Relaxed where it fails: nothing changed.
+        match self.word(block).compare_exchange(idle | 1, idle, AcqRel, Relaxed) {
+            Ok(_) => Ok(()),
+            Err(now) if now & USES > 0 && now >> USES_BITS != u32::from(owner.0) => Err(PutError::WrongOwner),
+            Err(_) => Err(PutError::NotInUse),
         }
     }
 

@@ -4,7 +4,7 @@ use super::draw::Draw;
 use super::engine::{conserved, made, single};
 use pageyard::{Cx, Pageyard, Pfn, PhysAddr, TryLock};
 use pageyard_packets::{
-    FragConfig, FragPages, Fragment, FragmentOwner, PagePool, PoolConfig, PoolPage, UseTable, Values,
+    FragConfig, FragPages, Fragment, PagePool, PoolBatch, PoolConfig, PoolPage, UseTable, Values,
 };
 use std::alloc::Layout;
 
@@ -16,6 +16,7 @@ type Frags<'t, 'y> = FragPages<'t, &'y Yard>;
 struct Held<'o, 't, 'y> {
     fragments: Vec<Fragment<'o, Frags<'t, 'y>>>,
     pages: Vec<PoolPage<'o, 't, &'y Yard, ()>>,
+    batches: Vec<PoolBatch<'o, 't, &'y Yard, ()>>,
     /// Addresses of things that are in use, or were.
     addresses: Vec<PhysAddr>,
 }
@@ -54,7 +55,7 @@ fn calls(draw: &mut Draw<'_>, yard: &Yard, other: &Yard, tables: [&UseTable<'sta
     while !draw.is_empty() {
         let (cx, at) = (draw.cx(), address(draw, &held.addresses));
         let layout = layout(draw);
-        match draw.byte() % 14 {
+        match draw.byte() % 19 {
             0 | 1 => {
                 draw.call(("PageFrag::alloc", cx, layout));
                 let cache = if draw.flag() { &mut cache } else { &mut foreign };
@@ -109,6 +110,40 @@ fn calls(draw: &mut Draw<'_>, yard: &Yard, other: &Yard, tables: [&UseTable<'sta
                 }
             }
             12 => {
+                draw.call("PoolConsumer::get_bulk");
+                if let Ok(batch) = consumer.get_bulk(&cx, usize::from(draw.byte())) {
+                    held.addresses.extend(batch.pfns().map(Pfn::address));
+                    held.batches.push(batch);
+                }
+            }
+            13 => give(draw, &cx, &mut held.batches, |cx, batch| match batch.put(cx) {
+                Ok(()) => None,
+                Err(refused) => Some(refused.item),
+            }),
+            14 => give(draw, &cx, &mut held.batches, |cx, batch| match consumer.put_bulk(cx, batch) {
+                Ok(()) => None,
+                Err(refused) => Some(refused.item),
+            }),
+            15 => {
+                draw.call(("PagePool::put_raw_bulk, take_raw", cx, at));
+                pool.put_raw_bulk(&cx, &[at, at, PhysAddr(!at.0)], &mut |_, _| ());
+                held.pages.extend(pool.take_raw(at));
+            }
+            16 => {
+                draw.call("PoolBatch::pop, push");
+                let (mut one, mut two) = (held.batches.pop(), held.batches.pop());
+                if let (Some(one), Some(two)) = (&mut one, &mut two)
+                    && let Some(page) = one.pop()
+                {
+                    held.pages.extend(two.push(page).err());
+                }
+                held.batches.extend(one.into_iter().chain(two));
+            }
+            17 => {
+                draw.call("drop");
+                if draw.flag() { drop(held.pages.pop()) } else { drop(held.batches.pop()) }
+            }
+            18 => {
                 draw.call("reports");
                 let _ = (pool.pages(), pool.stats(), pool.is_closed());
                 pool.visit_in_use(&mut |_, _| ());

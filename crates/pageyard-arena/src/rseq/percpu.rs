@@ -259,6 +259,7 @@ unsafe fn add(head: *const u8, counter: usize, n: u64) {
 //            ended or restarted; it points the slot back when it is done.
 unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
     const NAME: &'static str = if BIASED { "pageyard-biased" } else { "pageyard" };
+    const ANYWHERE: bool = true;
     const BIASES: bool = BIASED;
 
     #[inline(always)]

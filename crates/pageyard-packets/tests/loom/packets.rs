@@ -11,7 +11,7 @@ use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, Pageyard,
     Pfn, PhysAddr, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
-use pageyard_packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
+use pageyard_packets::{FragConfig, FragPages, PagePool, PoolConfig, PutError, UseTable};
 use pageyard_testkit::interleavings::explore;
 use std::alloc::Layout;
 
@@ -79,6 +79,13 @@ impl Machine {
         Some(page.into_raw())
     }
 
+    /// Takes a batch, if there is one.
+    fn batch(&self, pool: &PagePool<'static, Yard>) -> Option<Vec<PhysAddr>> {
+        let mut batch = pool.consumer().unwrap().get_bulk(&cx(0), PoolConfig::BATCH).ok()?;
+        batch.pfns().for_each(|pfn| self.write(pfn));
+        Some(std::iter::from_fn(|| batch.pop()).map(|page| page.into_raw()).collect())
+    }
+
     /// Gives a page back.
     fn put(&self, pool: &PagePool<'static, Yard>, cpu: u32, at: PhysAddr) {
         self.write(at.pfn());
@@ -109,6 +116,78 @@ fn a_page_is_handed_on_with_what_its_holder_wrote() {
             m.ends();
         });
     }
+}
+
+#[test]
+fn a_batch_is_handed_on_with_what_its_holder_wrote() {
+    explore(2, || {
+        let m = machine();
+        let pool = m.pool(64);
+        let out = m.all(pool);
+        let mut batch = pool.batch();
+        out[..3].iter().for_each(|at| batch.push(pool.take_raw(*at).unwrap()).unwrap());
+        let other = thread::spawn(move || {
+            batch.pfns().for_each(|pfn| m.write(pfn));
+            batch.put(&cx(1)).unwrap();
+        });
+        thread::yield_now();
+        let early = m.batch(pool);
+        other.join().unwrap();
+        let got = early.or_else(|| m.batch(pool)).unwrap();
+        assert_eq!(got.len(), 3);
+        got.iter().chain(&out[3..]).for_each(|at| m.put(pool, 0, *at));
+        assert_eq!(pool.consumer().unwrap().close(&cx(0)), 0);
+        m.ends();
+    });
+}
+
+#[test]
+fn an_address_is_handed_on_with_what_its_holder_wrote() {
+    explore(2, || {
+        let m = machine();
+        let pool = m.pool(64);
+        let out = m.all(pool);
+        let (at, page) = (out[0], pool.take_raw(out[0]).unwrap());
+        let other = thread::spawn(move || {
+            m.write(page.pfn());
+            page.into_raw()
+        });
+        thread::yield_now();
+        // The address was known before: nothing but the mark orders the two.
+        let taken = pool.take_raw(at);
+        if let Ok(page) = &taken {
+            m.write(page.pfn());
+        }
+        assert_eq!(other.join().unwrap(), at);
+        if let Ok(page) = taken {
+            let _ = page.into_raw();
+        }
+        out.iter().for_each(|at| m.put(pool, 0, *at));
+        assert_eq!(pool.consumer().unwrap().close(&cx(0)), 0);
+        m.ends();
+    });
+}
+
+#[test]
+fn a_batch_that_comes_back_while_its_pool_is_closed_goes_on_to_the_allocator() {
+    explore(1, || {
+        let m = machine();
+        let pool = m.pool(64);
+        let out = m.all(pool);
+        let mut batch = pool.batch();
+        out[..3].iter().for_each(|at| batch.push(pool.take_raw(*at).unwrap()).unwrap());
+        for at in &out[3..] {
+            m.put(pool, 0, *at);
+        }
+        let other = thread::spawn(move || {
+            batch.pfns().for_each(|pfn| m.write(pfn));
+            batch.put(&cx(1)).unwrap();
+        });
+        let _ = pool.consumer().unwrap().close(&cx(0));
+        other.join().unwrap();
+        assert_eq!((pool.pages(), pool.stats().in_ring), (0, 0));
+        m.ends();
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pageyard::{
     PcpStats, Pfn, PhysAddr, Region, Request, Stats, TryLock, ZoneId, ZoneKind, ZoneStats,
 };
 use pageyard_packets::{
-    FragConfig, FragPages, FragmentOwner, PacketsError, PagePool, PoolConfig, PutError, UseTable, Values,
+    FragConfig, FragPages, PacketsError, PagePool, PoolConfig, PutError, UseTable, Values,
 };
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

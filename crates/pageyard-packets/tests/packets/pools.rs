@@ -6,8 +6,8 @@ use pageyard::{
     ZoneKind,
 };
 use pageyard_packets::{
-    FragmentOwner, GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolPage, PoolStats, PutError,
-    UseTable, Values,
+    GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolPage, PoolStats, PutError, Refused, UseTable,
+    Values,
 };
 use pageyard_testkit::child::in_child;
 use std::alloc::Layout;
@@ -16,24 +16,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, mpsc};
 
-const HERE: Cx = Cx::on(CpuId(0));
-const THERE: Cx = Cx::on(CpuId(1));
-const NOWHERE: Cx = Cx::on(CpuId(99));
+pub(crate) const HERE: Cx = Cx::on(CpuId(0));
+pub(crate) const THERE: Cx = Cx::on(CpuId(1));
+pub(crate) const NOWHERE: Cx = Cx::on(CpuId(99));
 
-type Yard = OwnedPageyard<TryLock>;
+pub(crate) type Yard = OwnedPageyard<TryLock>;
 
-fn yard_of(frames: u64) -> Yard {
+pub(crate) fn yard_of(frames: u64) -> Yard {
     let regions = [Region::managed(Pfn(1 << 33), Frames(frames), NodeId(0), ZoneKind::Normal)];
     Pageyard::owned(&MemoryMap::new(&regions).unwrap(), Config::new(2), TryLock).unwrap()
 }
 
-fn free_frames(yard: &Yard) -> u64 {
+pub(crate) fn free_frames(yard: &Yard) -> u64 {
     assert!(yard.drain(CpuSet::All).is_complete());
     yard.audit().unwrap();
     yard.zone_stats(ZoneId(0)).unwrap().free.0
 }
 
-fn ring_of(slots: u32) -> PoolConfig {
+pub(crate) fn ring_of(slots: u32) -> PoolConfig {
     PoolConfig { ring: slots, ..PoolConfig::new() }
 }
 
@@ -205,9 +205,9 @@ fn a_page_by_its_address_is_given_back_once_and_to_its_own_pool() {
     assert_eq!(ours.put_raw(&HERE, at), Err(PutError::NotInUse));
     assert_eq!(pools[0].stats().recycle_cached, 1);
     let page = theirs.get(&HERE).unwrap();
-    let refused = ours.put(&HERE, page).unwrap_err();
-    assert_eq!(refused.why, PutError::WrongOwner);
-    theirs.put(&HERE, refused.item).unwrap();
+    let Refused { why, item } = ours.put(&HERE, page).unwrap_err();
+    assert_eq!(why, PutError::WrongOwner);
+    theirs.put(&HERE, item).unwrap();
     assert_eq!([ours.close(&HERE), theirs.close(&HERE)], [0, 0]);
     assert_eq!(pools[0].put_raw(&THERE, at), Err(PutError::NotInUse), "after the pool is gone");
     drop(pools);
@@ -593,7 +593,7 @@ fn a_page_is_not_given_back_again_while_it_is_unmapped() {
         let page = hears.recv().unwrap();
         assert_eq!(page, at.pfn());
         // Makes room, so that the second one lands in the ring.
-        while consumer.get(&HERE).is_ok() && pool.stats().in_ring > 0 {}
+        while consumer.get(&HERE).map(std::mem::forget).is_ok() && pool.stats().in_ring > 0 {}
         let second = pool.put_raw(&THERE, at);
         tells.send(()).unwrap();
         assert_eq!(first.join().unwrap(), Ok(()));
@@ -628,7 +628,7 @@ fn pages_that_somebody_was_moving_when_he_was_killed_are_recovered() {
         raw[..40].iter().for_each(|at| pool.put_raw(&THERE, *at).unwrap());
         // A page that was handed out and whose holder is gone is no different from one that was on its way.
         for _ in 0..7 {
-            let _ = consumer.get(&HERE).unwrap();
+            std::mem::forget(consumer.get(&HERE).unwrap());
         }
         std::mem::forget(consumer);
         // SAFETY: the former consumer was forgotten, on this thread.

@@ -5,7 +5,7 @@ use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,
     Pageyard, Pfn, PhysAddr, Region, Request, TryLock, ZoneKind,
 };
-use pageyard_packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
+use pageyard_packets::{FragConfig, FragPages, PagePool, PoolConfig, PutError, UseTable};
 use pageyard_testkit::schedules::{explore, explore_some};
 use shuttle::thread;
 use std::alloc::Layout;
@@ -124,6 +124,66 @@ fn pages_come_back_through_rings_of_all_sizes() {
     comes_back(64, 5, 60);
     comes_back(4, 5, 60);
     comes_back(1, 3, 60);
+}
+
+/// Takes batches of 64 pages.
+fn batches(pool: &Pool, n: usize) -> Vec<Vec<PhysAddr>> {
+    let mut consumer = pool.consumer().unwrap();
+    let taken = (0..n).map_while(|_| consumer.get_bulk(&cx(0), PoolConfig::BATCH).ok());
+    taken.map(|mut batch| std::iter::from_fn(|| batch.pop()).map(|page| page.into_raw()).collect()).collect()
+}
+
+#[test]
+fn batches_come_back_through_rings_of_all_sizes() {
+    for ring in [1024, 128, 1] {
+        explore(&format!("batches from three threads, through a ring of {ring}"), move || {
+            let _lender = Lender;
+            let pool = pool(ring);
+            let out = batches(&pool, 6);
+            let threads: Vec<_> = (1..4)
+                .zip(out.chunks(2).map(<[_]>::to_vec))
+                .map(|(cpu, mine)| {
+                    let pool = pool.clone();
+                    thread::spawn(move || {
+                        for batch in mine {
+                            pool.put_raw_bulk(&cx(cpu), &batch, &mut |at, why| panic!("{at:?}: {why}"));
+                        }
+                    })
+                })
+                .collect();
+            let got = batches(&pool, 3).concat();
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), got.len(), "a page has one holder");
+            got.into_iter().for_each(|at| pool.put_raw(&cx(0), at).unwrap());
+            end(&pool);
+        });
+    }
+}
+
+#[test]
+fn a_pool_that_is_closed_while_batches_come_back_keeps_none() {
+    for ring in [1, 128] {
+        explore(&format!("a ring of {ring} is closed while batches come back"), move || {
+            let _lender = Lender;
+            let pool = pool(ring);
+            let out = batches(&pool, 4);
+            let threads: Vec<_> = (1..3)
+                .zip(out.chunks(2).map(<[_]>::to_vec))
+                .map(|(cpu, mine)| {
+                    let pool = pool.clone();
+                    thread::spawn(move || {
+                        for batch in mine {
+                            pool.put_raw_bulk(&cx(cpu), &batch, &mut |at, why| panic!("{at:?}: {why}"));
+                        }
+                    })
+                })
+                .collect();
+            let _ = pool.consumer().unwrap().close(&cx(0));
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!((pool.pages(), pool.stats().in_ring), (0, 0), "what came back later went on");
+            all_free(pool.allocator());
+        });
+    }
 }
 
 #[test]

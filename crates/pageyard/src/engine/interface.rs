@@ -51,6 +51,10 @@ unsafe impl<P: PerCpu, O: Observer, C: Clear> PageAllocator for Pageyard<'_, P, 
         self.claim_exact(cx, pfn, order, migratetype)
     }
 
+    fn anywhere(&self) -> Option<Cx> {
+        P::ANYWHERE.then_some(Cx::on(CpuId(0)))
+    }
+
     fn order_of(&self, pfn: Pfn) -> Option<Order> {
         self.order_of(pfn)
     }

@@ -176,6 +176,7 @@ mod tests {
         for name in [
             "floor-array",
             "page-pool",
+            "page-pool-bulk",
             "page-pool-raw",
             "page-frag",
             "page-pool-frag",

@@ -6,7 +6,7 @@ use crate::harness::engines::{map_of, on, one_zone};
 use crate::harness::noise::Skipped;
 use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, PhysAddr, Request};
 use pageyard_packets::{
-    FragConfig, FragPages, Fragment, FragmentOwner, PageFrag, PagePool, PoolConfig, PoolConsumer, PoolPage,
+    FragConfig, FragPages, Fragment, PageFrag, PagePool, PoolBatch, PoolConfig, PoolConsumer, PoolPage,
     UseTable,
 };
 use pageyard_replay::engine::{AnyEngine, Engine, Visit};
@@ -58,6 +58,7 @@ impl Visit for Visitor {
         let pools = forever([one, two]);
         vec![
             Box::new(Inside { name: "page-pool", pool: forever(Pages(pools)) }),
+            Box::new(Inside { name: "page-pool-bulk", pool: forever(Batches(pools)) }),
             Box::new(Inside { name: "page-pool-raw", pool: forever(RawPages(pools)) }),
             Box::new(Inside { name: "page-pool-frag", pool: forever(PoolFragments(pools)) }),
             Box::new(Inside { name: "page-frag", pool: forever(Fragments(forever(pages))) }),
@@ -91,6 +92,35 @@ impl<E: AnyEngine> Pool for Pages<E> {
     fn put(&'static self, user: &mut Consumer<E>, cpu: usize, buffer: Self::Buffer) {
         // What is refused here shows as a page that is missing.
         let _ = user.put(&cx(cpu), buffer);
+    }
+
+    #[inline(always)]
+    fn put_across(&'static self, _: &mut Option<Consumer<E>>, cpu: usize, buffer: Self::Buffer) {
+        let _ = buffer.put(&cx(cpu));
+    }
+}
+
+/// The same in batches of 64.
+struct Batches<E: PageAllocator + 'static>(Pools<E>);
+
+impl<E: AnyEngine> Pool for Batches<E> {
+    const AT_A_TIME: usize = PoolConfig::BATCH;
+
+    type Buffer = PoolBatch<'static, 'static, &'static E>;
+    type User = Consumer<E>;
+
+    fn user(&'static self, cpu: usize) -> Option<Consumer<E>> {
+        self.0[cpu].consumer()
+    }
+
+    #[inline(always)]
+    fn get(&'static self, user: &mut Consumer<E>, cpu: usize) -> Option<Self::Buffer> {
+        user.get_bulk(&cx(cpu), PoolConfig::BATCH).ok().filter(PoolBatch::is_full)
+    }
+
+    #[inline(always)]
+    fn put(&'static self, user: &mut Consumer<E>, cpu: usize, buffer: Self::Buffer) {
+        let _ = user.put_bulk(&cx(cpu), buffer);
     }
 
     #[inline(always)]

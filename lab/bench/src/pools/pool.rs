@@ -46,7 +46,10 @@ pub(super) struct Work {
 
 /// A pool of buffers. Pools live as long as the program.
 pub(super) trait Pool: Send + Sync + 'static {
-    /// A buffer, its holder's alone.
+    /// Buffers that one call takes or gives back: a divisor of all batches.
+    const AT_A_TIME: usize = 1;
+
+    /// A buffer, its holder's alone; or as many as a call takes.
     type Buffer: Send + 'static;
     /// One CPU's part of the pool.
     type User;
@@ -166,7 +169,7 @@ fn take<P: Pool>(
     held: &mut Vec<P::Buffer>,
     batch: usize,
 ) -> Option<()> {
-    for _ in 0..batch {
+    for _ in 0..batch / P::AT_A_TIME {
         held.push(pool.get(user, cpu)?);
     }
     Some(())
@@ -234,7 +237,7 @@ fn giving<P: Pool>(
     let mut spent = Spent::default();
     let mut held = Vec::with_capacity(GROUP);
     for mut group in receive {
-        spent.buffers += group.len();
+        spent.buffers += group.len() * P::AT_A_TIME;
         held.append(&mut group);
         let start = now_ns();
         give_across(pool, &mut user, &mut held);

@@ -11,7 +11,7 @@ use super::{Frames, Store, User};
 use crate::board::Worker;
 use crate::shared;
 use pageyard::{CpuId, CpuSet, Cx, Metadata, Order, Pfn};
-use pageyard_packets::{FragmentOwner, PacketsError, PagePool, PoolConfig, PoolConsumer, UseTable, Values};
+use pageyard_packets::{PacketsError, PagePool, PoolConfig, PoolConsumer, UseTable, Values};
 use std::io;
 use std::ptr::NonNull;
 

@@ -32,6 +32,9 @@ pub unsafe trait PerCpu: Sync {
     /// Whether calls never overlap at all, so that a check needs no locked instruction.
     const ALONE: bool = false;
 
+    /// Whether any thread may name any CPU, at any time: then a value that is dropped can free its frames.
+    const ANYWHERE: bool = false;
+
     /// Whether frees need no locked instruction in a pageblock biased to their CPU. Then every tag won by a thread with
     /// sequences is won by [`win_biased`](PerCpu::win_biased) or [`win_shared`](PerCpu::win_shared).
     const BIASES: bool = false;
@@ -323,6 +326,7 @@ impl TryLock {
 // SAFETY: every operation runs between a successful `try_lock` and its `unlock`.
 unsafe impl PerCpu for TryLock {
     const NAME: &'static str = "pageyard-trylock";
+    const ANYWHERE: bool = true;
 
     #[inline(always)]
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
