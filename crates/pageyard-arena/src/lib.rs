@@ -2,6 +2,7 @@
 //!
 //! * [`arena`]: frames that are real memory, with the engine over them.
 //! * [`handle`]: long-lived data that compaction may move.
+//! * `pool` (feature `pools`): buffers that are used again and again, taken by one thread and given back by any.
 //! * [`purge`]: free memory given back to the host, now and then or when memory is short.
 //! * [`rseq`]: per-CPU lists without lock or mask, by restartable sequences.
 //! * [`backing`]: memory of the host: transparent and reserved huge pages, files in memory, faulted in and given back.
@@ -16,6 +17,8 @@ pub mod handle;
 #[cfg(feature = "hostile")]
 pub mod hostile;
 mod own_thread;
+#[cfg(feature = "pools")]
+pub mod pool;
 pub mod purge;
 pub mod rseq;
 mod slots;
