@@ -315,6 +315,32 @@ pageyard_error pageyard_engine_new(uint32_t cpus,
                                    pageyard_engine *out);
 
 /*
+ Writes how many bytes of metadata an engine needs, for pageyard_engine_new_in.
+
+ # Safety
+ As for pageyard_engine_new; `out` has room for a size.
+ */
+pageyard_error pageyard_engine_metadata(uint32_t cpus,
+                                        const pageyard_range *ranges,
+                                        size_t count,
+                                        size_t *out);
+
+/*
+ Makes an engine as pageyard_engine_new does, with its metadata in the caller's memory, of any alignment. It is
+ overwritten.
+
+ # Safety
+ As for pageyard_engine_new; `metadata` is null, or has `bytes` bytes outside the ranges that nothing else uses until
+ the engine is deleted.
+ */
+pageyard_error pageyard_engine_new_in(uint32_t cpus,
+                                      const pageyard_range *ranges,
+                                      size_t count,
+                                      void *metadata,
+                                      size_t bytes,
+                                      pageyard_engine *out);
+
+/*
  Ends an engine.
 
  # Safety

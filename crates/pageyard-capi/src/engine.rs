@@ -4,9 +4,11 @@ use crate::error::Error;
 use crate::table::Table;
 use crate::usage::Usage;
 use pageyard::{
-    Config, CpuId, Cx, FirmwareMap, FrameRange, Frames, Order, OwnedPageyard, PAGE_SIZE, Pageyard, PhysAddr,
-    RangeError, Request, TryLock, ZoneLimits,
+    Config, CpuId, Cx, FirmwareError, FirmwareMap, FrameRange, Frames, Metadata, Order, OwnedPageyard,
+    PAGE_SIZE, Pageyard, PhysAddr, RangeError, Request, TryLock, ZoneLimits,
 };
+use std::ffi::c_void;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// An engine: page frames by their addresses. Nothing is stored in the memory that they name, and nothing touches it.
@@ -27,7 +29,23 @@ pub struct MemoryRange {
     pub bytes: u64,
 }
 
-type Engine = OwnedPageyard<TryLock>;
+/// An engine whose metadata lie in memory from malloc, or in the caller's.
+enum Engine {
+    Owned(OwnedPageyard<TryLock>),
+    Placed(Pageyard<'static, TryLock>),
+}
+
+impl Deref for Engine {
+    type Target = Pageyard<'static, TryLock>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Engine::Owned(engine) => engine,
+            Engine::Placed(engine) => engine,
+        }
+    }
+}
 
 static ENGINES: Table<Engine, 1024> = Table::new();
 
@@ -47,29 +65,112 @@ pub unsafe extern "C" fn pageyard_engine_new(
     out: *mut EngineHandle,
 ) -> Error {
     let Some(out) = NonNull::new(out) else { return Error::Null };
+    // SAFETY: the caller's promise.
+    let engine = unsafe { map_of(ranges, count) }.and_then(|map| {
+        let regions = map.regions().map_err(Error::from)?;
+        let engine = Pageyard::owned(&regions.map(), Config::kernel(cpus), TryLock);
+        engine.map(Engine::Owned).map_err(|why| FirmwareError::from(why).into())
+    });
+    // SAFETY: the caller's promise.
+    unsafe { kept(engine, out) }
+}
+
+/// Writes how many bytes of metadata an engine needs, for pageyard_engine_new_in.
+///
+/// # Safety
+/// As for pageyard_engine_new; `out` has room for a size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pageyard_engine_metadata(
+    cpus: u32,
+    ranges: *const MemoryRange,
+    count: usize,
+    out: *mut usize,
+) -> Error {
+    let Some(out) = NonNull::new(out) else { return Error::Null };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { map_of(ranges, count) }.and_then(|map| {
+        let regions = map.regions().map_err(Error::from)?;
+        let layout = Pageyard::<TryLock>::layout(&regions.map(), &Config::kernel(cpus));
+        layout.map(|layout| layout.layout.size()).map_err(|why| FirmwareError::from(why).into())
+    });
+    bytes.map_or_else(
+        |why| why,
+        |bytes| {
+            // SAFETY: the caller's promise.
+            unsafe { out.write(bytes) };
+            Error::Ok
+        },
+    )
+}
+
+/// Makes an engine as pageyard_engine_new does, with its metadata in the caller's memory, of any alignment. It is
+/// overwritten.
+///
+/// # Safety
+/// As for pageyard_engine_new; `metadata` is null, or has `bytes` bytes outside the ranges that nothing else uses until
+/// the engine is deleted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pageyard_engine_new_in(
+    cpus: u32,
+    ranges: *const MemoryRange,
+    count: usize,
+    metadata: *mut c_void,
+    bytes: usize,
+    out: *mut EngineHandle,
+) -> Error {
+    let (Some(out), Some(metadata)) = (NonNull::new(out), NonNull::new(metadata)) else { return Error::Null };
+    if isize::try_from(bytes).is_err() {
+        return Error::Size;
+    }
+    // SAFETY: the caller's promise.
+    let engine = unsafe { map_of(ranges, count) }.and_then(|map| {
+        let regions = map.regions().map_err(Error::from)?;
+        let layout = Pageyard::<TryLock>::layout(&regions.map(), &Config::kernel(cpus));
+        let needed = layout.map_err(|why| Error::from(FirmwareError::from(why)))?.layout.size();
+        if bytes < needed {
+            return Err(Error::Size);
+        }
+        // SAFETY: the caller's promise; written here, so that all of it is initialised.
+        let metadata = unsafe {
+            metadata.cast::<u8>().write_bytes(0, needed);
+            Metadata::assume_zeroed(std::slice::from_raw_parts_mut(metadata.cast().as_ptr(), needed))
+        };
+        let engine = Pageyard::new(&regions.map(), Config::kernel(cpus), TryLock, metadata);
+        engine.map(Engine::Placed).map_err(|why| FirmwareError::from(why).into())
+    });
+    // SAFETY: the caller's promise.
+    unsafe { kept(engine, out) }
+}
+
+/// Reads the ranges that an engine manages.
+///
+/// # Safety
+/// `ranges` is null, or has `count` of them.
+unsafe fn map_of(ranges: *const MemoryRange, count: usize) -> Result<FirmwareMap<RANGES>, Error> {
     if ranges.is_null() {
-        return Error::Null;
+        return Err(Error::Null);
     }
     let mut map = FirmwareMap::<RANGES>::new(ZoneLimits::NONE);
     for nth in 0..count {
         // SAFETY: the caller's promise.
         let MemoryRange { start, bytes } = unsafe { ranges.add(nth).read() };
-        if let Err(why) = map.usable(start..start.saturating_add(bytes)) {
-            return why.into();
-        }
+        map.usable(start..start.saturating_add(bytes)).map_err(Error::from)?;
     }
-    let built =
-        map.regions().and_then(|regions| Ok(Pageyard::owned(&regions.map(), Config::kernel(cpus), TryLock)?));
-    match built {
-        Ok(engine) => match ENGINES.insert(engine) {
-            Some(handle) => {
-                // SAFETY: the caller's promise.
-                unsafe { out.write(EngineHandle { handle }) };
-                Error::Ok
-            }
-            None => Error::TooMany,
-        },
-        Err(why) => why.into(),
+    Ok(map)
+}
+
+/// Keeps an engine that was made, and writes its handle.
+///
+/// # Safety
+/// There is room for a handle.
+unsafe fn kept(engine: Result<Engine, Error>, out: NonNull<EngineHandle>) -> Error {
+    match engine.and_then(|engine| ENGINES.insert(engine).ok_or(Error::TooMany)) {
+        Ok(handle) => {
+            // SAFETY: the caller's promise.
+            unsafe { out.write(EngineHandle { handle }) };
+            Error::Ok
+        }
+        Err(why) => why,
     }
 }
 

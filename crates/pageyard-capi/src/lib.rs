@@ -20,8 +20,8 @@ pub use arena::{
     pageyard_purge, pageyard_release, pageyard_reserve,
 };
 pub use engine::{
-    EngineHandle, MemoryRange, pageyard_addmem, pageyard_engine_delete, pageyard_engine_new,
-    pageyard_engine_usage, pageyard_palloc, pageyard_pfree,
+    EngineHandle, MemoryRange, pageyard_addmem, pageyard_engine_delete, pageyard_engine_metadata,
+    pageyard_engine_new, pageyard_engine_new_in, pageyard_engine_usage, pageyard_palloc, pageyard_pfree,
 };
 pub use error::{Error, pageyard_error_text, pageyard_last_error};
 pub use usage::Usage;

@@ -163,6 +163,38 @@ static void arenas(void) {
     CHECK(pageyard_last_error(little, sizeof little) > 7 && strncmp(little, why, 7) == 0 && little[7] == 0);
 }
 
+static void placed(void) {
+    pageyard_range ranges[] = {{4 << 20, 16 << 20}};
+    pageyard_engine engine;
+    size_t bytes;
+    CHECK(pageyard_engine_metadata(2, ranges, 1, &bytes) == PAGEYARD_ERROR_OK && bytes > 0 && bytes < 1 << 20);
+    char *memory = malloc(bytes + 1);
+    CHECK(memory != NULL);
+    memset(memory, 0xa5, bytes + 1);
+    /* Where it begins does not matter. */
+    CHECK(pageyard_engine_new_in(2, ranges, 1, memory + 1, bytes, &engine) == PAGEYARD_ERROR_OK);
+    uint64_t at, pages = 0;
+    while (pageyard_palloc(engine, 1, 1, &at) == PAGEYARD_ERROR_OK) {
+        pages++;
+    }
+    CHECK(pages == (16 << 20) / PAGE);
+    CHECK(pageyard_pfree(engine, 0, 4 << 20, pages) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_engine_delete(engine) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_palloc(engine, 0, 1, &at) == PAGEYARD_ERROR_HANDLE);
+
+    CHECK(pageyard_engine_new_in(2, ranges, 1, memory, bytes - 1, &engine) == PAGEYARD_ERROR_SIZE);
+    CHECK(pageyard_engine_new_in(2, ranges, 1, memory, SIZE_MAX, &engine) == PAGEYARD_ERROR_SIZE);
+    CHECK(pageyard_engine_new_in(2, ranges, 1, NULL, bytes, &engine) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_engine_new_in(2, NULL, 1, memory, bytes, &engine) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_engine_new_in(2, ranges, 1, memory, bytes, NULL) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_engine_new_in(0, ranges, 1, memory, bytes, &engine) != PAGEYARD_ERROR_OK);
+    CHECK(pageyard_engine_metadata(0, ranges, 1, &bytes) != PAGEYARD_ERROR_OK);
+    CHECK(pageyard_engine_metadata(1, NULL, 1, &bytes) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_engine_metadata(1, ranges, 1, NULL) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_engine_metadata(1, ranges, 0, &bytes) == PAGEYARD_ERROR_SIZE);
+    free(memory);
+}
+
 static void engines(void) {
     pageyard_range ranges[] = {{1 << 20, 15 << 20}, {32 << 20, 32 << 20}};
     pageyard_engine engine;
@@ -230,6 +262,7 @@ int main(void) {
     CHECK(atexit(at_exit) == 0);
     arenas();
     engines();
+    placed();
     for (int error = -2; error < 20; error++) {
         CHECK(strlen(pageyard_error_text(error)) > 3);
     }
