@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-bounds test-portable test-viewer test-pages install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
+	test-freestanding test-kernel test-bounds test-portable test-viewer test-pages install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -42,6 +42,7 @@ VERIFY_STRESS_SECONDS ?= 60
 verify: test
 	$(MAKE) verify-here
 	$(MAKE) test-viewer
+	$(MAKE) test-kernel
 	$(MAKE) book
 	$(MAKE) stress STRESS_SECONDS=$(VERIFY_STRESS_SECONDS)
 	bench/instructions/run
@@ -81,6 +82,11 @@ test-stop:
 test-freestanding:
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
+
+# A kernel with Pageyard as its frame allocator: built for three processors, and booted in QEMU with two CPUs.
+test-kernel:
+	crates/pageyard/examples/kernel/run build
+	crates/pageyard/examples/kernel/run
 
 # How deep calls reach down the stack and how large the engine's code is, against docs/design/bounds.md.
 test-bounds:
