@@ -182,8 +182,7 @@ impl<'p, A: ArenaRef + Sync> Buffer<'p, A> {
     }
 
     /// Turns it into its address: for the descriptors of a queue, or a device. The pool notes that it is out;
-    /// [`Pool::take_raw`] makes it a buffer again, for whoever calls it: until then its bytes are reached through the
-    /// pointer.
+    /// [`Pool::take_raw`] turns the address back into a buffer. Use the pointer only until somebody may have done that.
     #[must_use = "the buffer is out until it is taken back"]
     pub fn into_raw(self) -> NonNull<u8> {
         let at = self.as_ptr();

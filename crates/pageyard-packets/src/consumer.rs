@@ -1,88 +1,24 @@
 //! The one consumer of a pool: it takes pages from its cache, from the ring, and from the allocator.
 
 use crate::batch_ring::BATCH;
+use crate::cache::{CACHE, Cache};
 use crate::carve::{Carve, Retired};
 use crate::error::{GetError, PutError, Refused};
 use crate::fragment::{Fragment, Parts};
-use crate::pool::{PageMap, PagePool, PoolPage, RestOfBatch};
+use crate::page::{PoolPage, RestOfBatch};
+use crate::pool::{PageMap, PagePool};
 use crate::returns::Returns;
-use crate::stats::{Own, PoolStats};
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
 use pageyard_core::allocator::{Cx, PageAllocator};
 use pageyard_core::error::AllocError;
 use pageyard_core::units::{Order, Pfn, PhysAddr};
-use pageyard_sync::{A32, Acquire, Relaxed, Release};
-
-/// Pages that a consumer keeps for itself.
-///
-/// # Linux
-/// `PP_ALLOC_CACHE_SIZE`.
-const CACHE: usize = 128;
+use pageyard_sync::{Acquire, Relaxed};
 
 /// Pages that it takes at a time, from the ring or from the allocator.
 ///
 /// # Linux
 /// `PP_ALLOC_CACHE_REFILL`.
 const REFILL: usize = BATCH;
-
-/// A consumer's pages, and the one that it carves.
-pub(crate) struct Cache {
-    pub numbers: [u32; CACHE],
-    pub len: usize,
-    /// How many it takes: none once the pool is closed.
-    pub room: usize,
-    carve: Carve,
-}
-
-/// The state of a pool's consumer side. It stays when the consumer changes.
-#[repr(align(128))]
-pub(crate) struct Consumer {
-    cache: UnsafeCell<Cache>,
-    /// Not 0 while there is one.
-    held: A32,
-    pub fast: Own,
-    slow: Own,
-    empty: Own,
-    pub refill: Own,
-    pub cached: Own,
-    pub cache_full: Own,
-    pub from_ring: Own,
-}
-
-// SAFETY: the cache is used by the one `PoolConsumer` that holds `held`; all else is atomic.
-unsafe impl Sync for Consumer {}
-
-impl Consumer {
-    pub fn new() -> Consumer {
-        let cache = Cache { numbers: [0; CACHE], len: 0, room: CACHE, carve: Carve::none() };
-        let [fast, slow, empty, refill, cached, cache_full, from_ring] = Default::default();
-        let (cache, held) = (UnsafeCell::new(cache), A32::new(0));
-        Consumer { cache, held, fast, slow, empty, refill, cached, cache_full, from_ring }
-    }
-
-    /// Ends the consumer: there may be another.
-    pub fn leave(&self) {
-        // ORDER: Release pairs with the Acquire in `enter`: the cache is as it was left.
-        self.held.store(0, Release);
-    }
-
-    /// Returns what it has counted.
-    pub fn stats(&self, order: Order) -> PoolStats {
-        let (small, large) = if order == Order::ZERO { (1, 0) } else { (0, 1) };
-        PoolStats {
-            alloc_fast: self.fast.get(),
-            alloc_slow: small * self.slow.get(),
-            alloc_slow_high_order: large * self.slow.get(),
-            alloc_empty: self.empty.get(),
-            alloc_refill: self.refill.get(),
-            recycle_cached: self.cached.get(),
-            recycle_cache_full: self.cache_full.get(),
-            recycle_ring: self.from_ring.get(),
-            ..PoolStats::default()
-        }
-    }
-}
 
 /// The one consumer of a pool: a receive queue's. It costs no atomic operation while its cache lasts.
 ///
@@ -432,6 +368,45 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         let left = pool.places().filter(is_ours).count() as u64;
         pool.gone.add(pool.pages().saturating_sub(left));
         lost
+    }
+}
+
+impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
+    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it
+    /// again.
+    #[must_use]
+    pub fn consumer(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        PoolConsumer::enter(self)
+    }
+
+    /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
+    ///
+    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's
+    /// already, and those that other threads were giving back when they were killed.
+    ///
+    /// # Safety
+    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call
+    /// of this function or of [`consumer`](PagePool::consumer) runs at the same time.
+    #[must_use]
+    pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        self.consumer.leave();
+        self.consumer()
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
+    fn drop(&mut self) {
+        if let Some(cx) = self.allocator.anywhere() {
+            // A consumer that there still was is forgotten: the pool is no longer borrowed.
+            self.consumer.leave();
+            if let Some(consumer) = self.consumer() {
+                consumer.close(&cx);
+            }
+        }
+        // While pages are out under their addresses, no one else must get the number that tells whose they are.
+        if self.pages() == 0 {
+            self.table.leave(self.owner);
+        }
     }
 }
 

@@ -10,7 +10,9 @@
 //! * `fragment`: a buffer, and how it is given back, by its owner or by its address; `frag`: a CPU's cache of
 //!   fragments.
 //! * `ring`: pages that come back from other CPUs; `batch_ring`: batches that do; `returns`: both.
-//! * `pool`: a pool, and what any CPU can do with it; `consumer`: its one consumer; `batch`: taking and giving back up
+//! * `cache`: the state of a pool's consumer side; `pool`: a pool, and what any CPU can do with it; `page`: a page in
+//!   its holder's hands; `consumer`: its one
+//!   consumer; `batch`: taking and giving back up
 //!   to 64 pages at a time; `stats`.
 //! * `error`: what can be wrong.
 //!
@@ -27,11 +29,13 @@ extern crate std;
 
 mod batch;
 mod batch_ring;
+mod cache;
 mod carve;
 mod consumer;
 mod error;
 mod frag;
 mod fragment;
+mod page;
 mod placed;
 mod pool;
 mod returns;
@@ -44,6 +48,7 @@ pub use consumer::PoolConsumer;
 pub use error::{GetError, PacketsError, PutError, Refused};
 pub use frag::{FragConfig, FragPages, PageFrag};
 pub use fragment::{Fragment, FragmentOwner};
-pub use pool::{PageMap, PagePool, PoolConfig, PoolPage};
+pub use page::PoolPage;
+pub use pool::{PageMap, PagePool, PoolConfig};
 pub use stats::PoolStats;
 pub use use_table::{UseTable, Values};

@@ -1,9 +1,9 @@
 //! A pool of pages, and what any CPU can do with it: give pages back, and ask what it has counted.
 
 use crate::batch_ring::BATCH;
+use crate::cache::Consumer;
 use crate::carve::LARGEST;
-use crate::consumer::{Consumer, PoolConsumer};
-use crate::error::{PacketsError, PutError, Refused};
+use crate::error::{PacketsError, PutError};
 use crate::fragment::{FragmentOwner, Parts};
 use crate::placed::{self, Placed};
 use crate::returns::Returns;
@@ -102,8 +102,8 @@ impl PageMap for () {
 
 /// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
 ///
-/// Dropping it [closes](PoolConsumer::close) it if its allocator [may be called anywhere](PageAllocator::anywhere).
-/// Otherwise close it first: if it is dropped open, its pages stay allocated.
+/// Dropping it [closes](crate::PoolConsumer::close) it if its allocator [may be called
+/// anywhere](PageAllocator::anywhere). Otherwise close it first: if it is dropped open, its pages stay allocated.
 /// [`RequestFlags::ZERO`](pageyard_core::RequestFlags::ZERO) holds for a page's first use only.
 ///
 /// # Examples
@@ -228,27 +228,6 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         Self::with(allocator, table, config, map, returns)
     }
 
-    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it
-    /// again.
-    #[must_use]
-    pub fn consumer(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
-        PoolConsumer::enter(self)
-    }
-
-    /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
-    ///
-    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's
-    /// already, and those that other threads were giving back when they were killed.
-    ///
-    /// # Safety
-    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call
-    /// of this function or of [`consumer`](PagePool::consumer) runs at the same time.
-    #[must_use]
-    pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
-        self.consumer.leave();
-        self.consumer()
-    }
-
     /// Returns whether the pool was closed: what comes back goes to the allocator.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -307,7 +286,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// has.
     ///
     /// After a crash this says which pages somebody has to give back. The page that the consumer carves is among them,
-    /// with the uses that it has set aside: after [`PoolConsumer::close`] it is not. It reads the whole table.
+    /// with the uses that it has set aside: after [`PoolConsumer::close`](crate::PoolConsumer::close) it is not. It
+    /// reads the whole table.
     pub fn visit_in_use(&self, f: &mut dyn FnMut(PhysAddr, u32)) {
         self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
     }
@@ -316,7 +296,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// time.
     ///
     /// After a crash that thread may have been killed on either side of what gives the page away. So such a page is the
-    /// pool's, or free, or another's by now: see [`PoolConsumer::recover`].
+    /// pool's, or free, or another's by now: see [`PoolConsumer::recover`](crate::PoolConsumer::recover).
     pub fn visit_leaving(&self, f: &mut dyn FnMut(Pfn)) {
         for note in &self.leaving {
             // ORDER: Relaxed: a hint, unless nothing else uses the pool.
@@ -340,17 +320,6 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         let start = first.align_up(order);
         let frames = self.table.frames().0.saturating_sub((start - first).0);
         (0..frames >> order.get()).map(move |nth| start + Frames(nth << order.get()))
-    }
-
-    /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing
-    /// is checked.
-    ///
-    /// # Safety
-    /// The address comes from [`PoolPage::into_address`] of a page of this pool, and is made a page once for each time
-    /// that it did.
-    #[inline(always)]
-    pub unsafe fn from_address(&self, at: PhysAddr) -> PoolPage<'_, 't, A, M> {
-        PoolPage::new(self, at.pfn())
     }
 
     /// Returns the number of a page among those that the ring and the cache can hold: never 0.
@@ -380,17 +349,6 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// `page_pool_put_full_page`, and `page_frag_free`.
     pub fn put_raw(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
         self.put_at(cx, at)
-    }
-
-    /// Turns the address of a page back into the page, once for each [`PoolPage::into_raw`]. (The last fragment of a
-    /// page cannot be told from the page.) A page of which there are several fragments is refused.
-    ///
-    /// # Errors
-    /// [`PutError`]; nothing changed.
-    pub fn take_raw(&self, at: PhysAddr) -> Result<PoolPage<'_, 't, A, M>, PutError> {
-        let (page, _) = self.block_of(at).ok_or(PutError::OutsideTable)?;
-        self.table.take_last(page, self.owner)?;
-        Ok(PoolPage::new(self, page))
     }
 
     /// Writes a batch's numbers to its ring; returns whether they are there.
@@ -492,48 +450,11 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     }
 
     /// Takes a page, which the caller owns, out of the pool.
-    fn take_out(&self, page: Pfn) {
+    pub(crate) fn take_out(&self, page: Pfn) {
         self.unmap(page);
         self.table.clear(page);
         self.gone.add(1);
         self.released_refcnt.add(1);
-    }
-}
-
-/// Pages that are given up one after another. If a callback panics at one of them, the others stay in use, under their
-/// addresses.
-pub(crate) struct RestOfBatch<'p, 't, A: PageAllocator, M: PageMap> {
-    pool: &'p PagePool<'t, A, M>,
-    numbers: [u32; BATCH],
-    len: usize,
-}
-
-impl<'p, 't, A: PageAllocator, M: PageMap> RestOfBatch<'p, 't, A, M> {
-    /// Takes the pages of up to 64 numbers.
-    pub fn new(pool: &'p PagePool<'t, A, M>, of: &[u32]) -> Self {
-        let mut numbers = [0; BATCH];
-        numbers[..of.len()].copy_from_slice(of);
-        RestOfBatch { pool, numbers, len: of.len() }
-    }
-
-    /// Returns the next page, which is the caller's now.
-    pub fn next(&mut self) -> Option<Pfn> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.pool.page(self.numbers[self.len]))
-    }
-
-    /// Gives up those that are left: their numbers.
-    pub fn into_numbers(self) -> ([u32; BATCH], usize) {
-        let rest = core::mem::ManuallyDrop::new(self);
-        (rest.numbers, rest.len)
-    }
-}
-
-impl<A: PageAllocator, M: PageMap> Drop for RestOfBatch<'_, '_, A, M> {
-    fn drop(&mut self) {
-        while let Some(page) = self.next() {
-            self.pool.table.start(page, self.pool.owner, 1);
-        }
     }
 }
 
@@ -543,22 +464,6 @@ struct StaysInUse<'a>(&'a UseTable<'a>, Owner, Pfn);
 impl Drop for StaysInUse<'_> {
     fn drop(&mut self) {
         self.0.start(self.2, self.1, 1);
-    }
-}
-
-impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
-    fn drop(&mut self) {
-        if let Some(cx) = self.allocator.anywhere() {
-            // A consumer that there still was is forgotten: the pool is no longer borrowed.
-            self.consumer.leave();
-            if let Some(consumer) = self.consumer() {
-                consumer.close(&cx);
-            }
-        }
-        // While pages are out under their addresses, no one else must get the number that tells whose they are.
-        if self.pages() == 0 {
-            self.table.leave(self.owner);
-        }
     }
 }
 
@@ -584,123 +489,5 @@ impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
     #[inline]
     fn take_back(&self, cx: &Cx, block: Pfn, _: Order) -> Result<(), FreeError> {
         self.recycle(cx, block)
-    }
-}
-
-/// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the
-/// consumer.
-///
-/// A page that is dropped goes back through the ring. Where that is full, it goes to the allocator, if that
-/// [may be called anywhere](PageAllocator::anywhere); else it stays in use, under its address
-/// ([`PagePool::visit_in_use`]).
-#[must_use = "a page that is dropped goes back to its pool"]
-pub struct PoolPage<'p, 't, A: PageAllocator, M: PageMap = ()> {
-    pool: &'p PagePool<'t, A, M>,
-    page: Pfn,
-}
-
-impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
-    #[inline(always)]
-    pub(crate) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
-        PoolPage { pool, page }
-    }
-
-    /// Returns its pool.
-    #[must_use]
-    #[inline(always)]
-    pub fn pool(&self) -> &'p PagePool<'t, A, M> {
-        self.pool
-    }
-
-    /// Gives it up: its pool, and its first frame.
-    #[inline(always)]
-    fn into_parts(self) -> (&'p PagePool<'t, A, M>, Pfn) {
-        let page = core::mem::ManuallyDrop::new(self);
-        (page.pool, page.page)
-    }
-
-    /// Gives it up: its first frame.
-    #[inline(always)]
-    pub(crate) fn into_page(self) -> Pfn {
-        self.into_parts().1
-    }
-
-    /// Returns its first frame.
-    #[must_use]
-    #[inline(always)]
-    pub fn pfn(&self) -> Pfn {
-        self.page
-    }
-
-    /// Returns its order.
-    #[must_use]
-    pub fn order(&self) -> Order {
-        self.pool.request.order
-    }
-
-    /// Returns the value that it got when it was mapped; 0 in a pool that maps nothing.
-    #[must_use]
-    pub fn value(&self) -> u64 {
-        self.pool.table.value(self.page)
-    }
-
-    /// Returns whether it is a page of this pool.
-    #[inline(always)]
-    pub(crate) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
-        core::ptr::eq(self.pool, pool)
-    }
-
-    /// Gives it back to its pool, through the ring. One locked instruction, if there is room.
-    ///
-    /// # Errors
-    /// [`Refused`], with the page, where the ring is full or the pool closed, and the allocator refuses the page: the
-    /// CPU is not one of its own.
-    #[inline]
-    pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
-        let (pool, page) = self.into_parts();
-        let done = pool.recycle(cx, page);
-        done.map_err(|why| Refused { why: PutError::Free(why), item: PoolPage { pool, page } })
-    }
-
-    /// Turns it into its address, to be given back by [`PagePool::put_raw`] or [`PoolConsumer::put_raw`].
-    #[must_use = "the page is in use until its address is given back"]
-    #[inline]
-    pub fn into_raw(self) -> PhysAddr {
-        let (pool, page) = self.into_parts();
-        pool.table.start(page, pool.owner, 1);
-        page.address()
-    }
-
-    /// Turns it into its address without a mark: [`PagePool::from_address`] makes it a page again, and costs nothing.
-    ///
-    /// [`PagePool::put_raw`] does not know of it, nor does [`PagePool::visit_in_use`].
-    #[must_use = "the page is out until its address is a page again"]
-    #[inline(always)]
-    pub fn into_address(self) -> PhysAddr {
-        self.into_page().address()
-    }
-
-    /// Takes it out of the pool: it is the caller's block now, and the allocator's to take back.
-    ///
-    /// # Linux
-    /// `page_pool_release_page`: what a driver does with a page that it cannot recycle.
-    #[must_use = "the block is the caller's, who frees it"]
-    pub fn release(self) -> Pfn {
-        let (pool, page) = self.into_parts();
-        pool.take_out(page);
-        page
-    }
-}
-
-impl<A: PageAllocator, M: PageMap> Drop for PoolPage<'_, '_, A, M> {
-    #[inline]
-    fn drop(&mut self) {
-        self.pool.dropped(self.page);
-    }
-}
-
-impl<A: PageAllocator, M: PageMap> core::fmt::Debug for PoolPage<'_, '_, A, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("PoolPage").field(&self.page).finish()
     }
 }

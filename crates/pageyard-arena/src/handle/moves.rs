@@ -58,7 +58,7 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
         let moving = Slot(before.0).begin().unwrap_or(before);
         // SAFETY: 1. Both are the arena's frames: a handle's, and a block of as many that was checked above.
         //         2. `to` is this compaction's own.
-        //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that
+        //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frames to the compaction that
         //            isolated it.
         unsafe {
             let (from, to) = (self.0.address(from.block.pfn).as_ptr(), self.0.address(to).as_ptr());
@@ -126,8 +126,8 @@ impl<P: PerCpu> Reclaim for Mover<'_, P> {
 /// owner(&arena);
 /// ```
 impl<P: PerCpu> Arena<P> {
-    /// Frees the slot and the frames of a handle that is gone: the slot first, so that whoever allocates the frames
-    /// finds one.
+    /// Frees the slot and then the frames of a handle that was dropped. In this order, whoever allocates the frames
+    /// next finds a free slot.
     pub(super) fn free_handle(&self, id: SlotId, block: BlockId) {
         self.table().release(id);
         let freed = self.yard().free(&self.cx(), block.pfn, block.order);

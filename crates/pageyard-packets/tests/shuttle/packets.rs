@@ -133,6 +133,19 @@ fn batches(pool: &Pool, n: usize) -> Vec<Vec<PhysAddr>> {
     taken.map(|mut batch| std::iter::from_fn(|| batch.pop()).map(|page| page.into_raw()).collect()).collect()
 }
 
+/// Starts threads that give batches back, two each.
+fn giving_back(pool: &Pool, batches: &[Vec<PhysAddr>]) -> Vec<thread::JoinHandle<()>> {
+    let start = |(cpu, mine): (u32, Vec<Vec<PhysAddr>>)| {
+        let pool = pool.clone();
+        thread::spawn(move || {
+            for batch in mine {
+                pool.put_raw_bulk(&cx(cpu), &batch, &mut |at, why| panic!("{at:?}: {why}"));
+            }
+        })
+    };
+    (1..).zip(batches.chunks(2).map(<[_]>::to_vec)).map(start).collect()
+}
+
 #[test]
 fn batches_come_back_through_rings_of_all_sizes() {
     for ring in [1024, 128, 1] {
@@ -140,17 +153,7 @@ fn batches_come_back_through_rings_of_all_sizes() {
             let _lender = Lender;
             let pool = pool(ring);
             let out = batches(&pool, 6);
-            let threads: Vec<_> = (1..4)
-                .zip(out.chunks(2).map(<[_]>::to_vec))
-                .map(|(cpu, mine)| {
-                    let pool = pool.clone();
-                    thread::spawn(move || {
-                        for batch in mine {
-                            pool.put_raw_bulk(&cx(cpu), &batch, &mut |at, why| panic!("{at:?}: {why}"));
-                        }
-                    })
-                })
-                .collect();
+            let threads = giving_back(&pool, &out);
             let got = batches(&pool, 3).concat();
             threads.into_iter().for_each(|t| t.join().unwrap());
             assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), got.len(), "a page has one holder");
@@ -167,17 +170,7 @@ fn a_pool_that_is_closed_while_batches_come_back_keeps_none() {
             let _lender = Lender;
             let pool = pool(ring);
             let out = batches(&pool, 4);
-            let threads: Vec<_> = (1..3)
-                .zip(out.chunks(2).map(<[_]>::to_vec))
-                .map(|(cpu, mine)| {
-                    let pool = pool.clone();
-                    thread::spawn(move || {
-                        for batch in mine {
-                            pool.put_raw_bulk(&cx(cpu), &batch, &mut |at, why| panic!("{at:?}: {why}"));
-                        }
-                    })
-                })
-                .collect();
+            let threads = giving_back(&pool, &out);
             let _ = pool.consumer().unwrap().close(&cx(0));
             threads.into_iter().for_each(|t| t.join().unwrap());
             assert_eq!((pool.pages(), pool.stats().in_ring), (0, 0), "what came back later went on");

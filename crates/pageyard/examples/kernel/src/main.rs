@@ -74,9 +74,9 @@ macro_rules! from {
 }
 from! { FirmwareError => Map, AllocError => Request, FreeError => Free, RangeError => Add, BadRequest => Cpu }
 
-/// What the machine knows of its memory.
+/// The machine's memory.
 pub struct Memory {
-    /// What is there, and what of it is in use.
+    /// The usable ranges, and those of them that are in use.
     pub firmware: FirmwareMap<32>,
     /// The first address that the page tables of the start do not reach.
     pub mapped: u64,
@@ -95,7 +95,7 @@ fn set_up(memory: &mut Memory, cpus: u32) -> Result<(), FirmwareError> {
     Ok(())
 }
 
-/// What the first CPU does.
+/// Runs on the first CPU: sets up, exercises the allocator, adds memory, and audits.
 pub fn run(mut memory: Memory, cpus: u32) -> Result<(), Failed> {
     set_up(&mut memory, cpus)?;
     let yard = FRAMES.yard().ok_or(Failed::Said("it was set up"))?;

@@ -34,7 +34,7 @@ const SECOND: u64 = 0x8000;
 /// The number of the timer's interrupt.
 const TIMER: u8 = 32;
 
-/// What the loader says of the machine (`hvm_start_info`, version 1).
+/// The loader's description of the machine (`hvm_start_info`, version 1).
 #[repr(C)]
 struct StartInfo {
     magic: u32,
@@ -168,7 +168,7 @@ fn leave_interrupts() -> Result<(), Failed> {
     }
 }
 
-/// What the second CPU does: 1 once it runs, 2 when it may begin, 3 when it has ended well, 4 when it has not.
+/// State of the second CPU: 1 once it runs, 2 when it may begin, 3 after success, 4 after a failure.
 static SECOND_IS: AtomicU32 = AtomicU32::new(0);
 
 #[unsafe(no_mangle)]
