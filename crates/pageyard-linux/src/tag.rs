@@ -81,6 +81,7 @@ fn unlisted(n: u8) -> (Order, Migratetype) {
 }
 
 impl Tag {
+    #[inline]
     const fn encode(self) -> u8 {
         match self {
             Tag::Hole => 0,
@@ -92,6 +93,7 @@ impl Tag {
         }
     }
 
+    #[inline]
     fn decode(raw: u8) -> Tag {
         match raw {
             0 => Tag::Hole,

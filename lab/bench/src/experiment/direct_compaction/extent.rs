@@ -33,28 +33,29 @@ impl Extent {
     pub(super) fn new(quick: bool) -> Extent {
         let study = Settings::study();
         let sized =
-            |gib: u64, jobs| Settings { memory: gib << 30, shape: Shape { jobs, ..study.shape }, ..study };
+            |mib: u64, jobs| Settings { memory: mib << 20, shape: Shape { jobs, ..study.shape }, ..study };
+        let short = Settings { rounds: 0.5, settle: 0.25, ..sized(512, 2) };
         match quick {
             false => Extent {
                 settings: Settings { turns: Turns::Beside(PACE), ..study },
                 table_seeds: &SEEDS,
-                small: sized(2, 4),
+                small: sized(2048, 4),
                 seeds: &SEEDS[..3],
                 other_seeds: &SEEDS[1..4],
-                asked: sized(2, 2),
+                asked: sized(2048, 2),
                 phases: 20,
                 background: 16 << 30,
                 sensitivity: true,
             },
             true => Extent {
-                settings: Settings { turns: Turns::Beside(PACE), ..sized(1, 2) },
+                settings: Settings { turns: Turns::Beside(PACE), ..short },
                 table_seeds: &SEEDS[..2],
-                small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
+                small: short,
                 seeds: &SEEDS[..1],
                 other_seeds: &SEEDS[1..2],
-                asked: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
+                asked: short,
                 phases: 0,
-                background: 1 << 30,
+                background: 512 << 20,
                 sensitivity: false,
             },
         }

@@ -50,7 +50,7 @@ impl Experiment for DirectCompaction {
     }
 
     fn quick_cannot_show(&self) -> &'static str {
-        "another machine, 1 GiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet fragmentation: it \
+        "another machine, 512 MiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet fragmentation: it \
          shows that everything runs, and neither confirms nor denies the study's result"
     }
 
