@@ -1,6 +1,6 @@
 //! Why a replay could not do its work: one sentence each.
 
-use crate::text::{bytes, shown};
+use crate::text::{bytes, count, shown};
 use pageyard::MapError;
 use pageyard_trace::TraceError;
 use pageyard_trace::limits::Room;
@@ -54,6 +54,16 @@ pub enum ReplayError {
     /// A slow path was asked for in a replay on several threads.
     #[error("a replay with a slow path is made on one thread; leave out --threads")]
     SlowPathOnThreads,
+    /// There are limits to how many of something a replay can have.
+    #[error("{asked} {of} are not possible; ask for 1 to {}", count(*most))]
+    OutOfRange {
+        /// Of what: "samples".
+        of: &'static str,
+        /// The number asked for.
+        asked: u64,
+        /// The most.
+        most: u64,
+    },
     /// The memory map that follows from a trace is not one.
     #[error("{trace}: the memory map cannot be used: {why}")]
     Map {

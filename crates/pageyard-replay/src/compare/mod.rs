@@ -115,11 +115,14 @@ pub fn compare(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(u64, Progress<'_>, u64, u64),
 ) -> Result<Comparison, ReplayError> {
+    if !(1..=MOST_SEEDS).contains(&seeds) {
+        return Err(ReplayError::OutOfRange { of: "seeds", asked: seeds, most: MOST_SEEDS });
+    }
     let mut comparison = Comparison {
         trace: trace.name().to_owned(),
         kernel: trace.meta().kernel.clone(),
         settings: settings.iter().map(|spec| spec.label().to_owned()).collect(),
-        seeds: seeds.clamp(1, MOST_SEEDS),
+        seeds,
         metrics: Vec::new(),
     };
     for seed in 0..comparison.seeds {

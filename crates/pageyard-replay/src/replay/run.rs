@@ -138,8 +138,11 @@ pub fn replay(
     if options.threads && options.slow_path.is_some() {
         return Err(ReplayError::SlowPathOnThreads);
     }
+    let samples = options.samples.unwrap_or(SAMPLES);
+    if !(1..=MOST_SAMPLES).contains(&samples) {
+        return Err(ReplayError::OutOfRange { of: "samples", asked: samples, most: MOST_SAMPLES });
+    }
     let Stage { machine, opening, taken_away, view, opened } = Stage::set(trace, options.memory, progress)?;
-    let samples = options.samples.unwrap_or(SAMPLES).clamp(1, MOST_SAMPLES);
     if options.series {
         let zones = machine.zones().count() * engines.len() * size_of::<ZoneStats>();
         let need = (samples + 2).saturating_mul(zones as u64);
