@@ -2,9 +2,10 @@
 
 CARGO ?= cargo
 NIGHTLY ?= nightly
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-kernel test-bounds test-portable test-viewer test-pages install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages book clean
+	test-freestanding test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -43,6 +44,7 @@ verify: test
 	$(MAKE) verify-here
 	$(MAKE) test-viewer
 	$(MAKE) test-kernel
+	$(MAKE) test-python notebook
 	$(MAKE) book
 	$(MAKE) stress STRESS_SECONDS=$(VERIFY_STRESS_SECONDS)
 	bench/instructions/run
@@ -175,13 +177,18 @@ deny:
 # `make semver BASE=v0.1.0 SEMVER="--package pageyard"` compares one crate.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
 LAB = testkit judge bench documents lab structure
-SEMVER ?= --workspace --exclude pageyard-cli $(LAB:%=--exclude pageyard-%)
+SEMVER ?= --workspace --exclude pageyard-cli --exclude pageyard-python $(LAB:%=--exclude pageyard-%)
 semver:
 	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
 
 # Packs every crate that is published and builds each from its package alone, in order, uploading nothing.
 publish-dry-run:
 	$(CARGO) publish --workspace --dry-run
+
+# A whole release, rehearsed on a clone of what is committed: packages, wheel, C library, changelog, tag. `bench/release --help`
+# makes one.
+rehearse-release:
+	bench/release $(VERSION) --repository https://host/pageyard
 
 # All crates compiled for aarch64, and the core's and the engine's tests there, under an emulator. Fewer random operations than on
 # x86-64. Takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
@@ -196,17 +203,41 @@ aarch64:
 
 # The C library: header, both libraries and the file for pkg-config. `make install DESTDIR=/tmp/root PREFIX=/usr`.
 PREFIX ?= /usr/local
-C_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 C_TO = $(DESTDIR)$(PREFIX)
 install:
 	$(CARGO) build --release -p pageyard-capi
 	install -d $(C_TO)/include $(C_TO)/lib/pkgconfig
 	install -m 644 crates/pageyard-capi/include/pageyard.h $(C_TO)/include/
 	install -m 644 $${CARGO_TARGET_DIR:-target}/release/libpageyard_capi.a $(C_TO)/lib/libpageyard.a
-	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libpageyard_capi.so $(C_TO)/lib/libpageyard.so.$(C_VERSION)
-	ln -sf libpageyard.so.$(C_VERSION) $(C_TO)/lib/libpageyard.so.0
+	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libpageyard_capi.so $(C_TO)/lib/libpageyard.so.$(VERSION)
+	ln -sf libpageyard.so.$(VERSION) $(C_TO)/lib/libpageyard.so.0
 	ln -sf libpageyard.so.0 $(C_TO)/lib/libpageyard.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(C_VERSION)|' crates/pageyard-capi/pageyard.pc.in > $(C_TO)/lib/pkgconfig/pageyard.pc
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' crates/pageyard-capi/pageyard.pc.in > $(C_TO)/lib/pkgconfig/pageyard.pc
+
+# The Python package: its wheel, in target/wheels, and an environment of its own in which that wheel is installed and tested.
+PYTHON ?= python3
+VENV = target/python
+PIP = --quiet --disable-pip-version-check
+wheel:
+	$(PYTHON) -m venv $(VENV)/build
+	$(VENV)/build/bin/pip install $(PIP) 'maturin>=1.9,<2'
+	$(VENV)/build/bin/maturin build --quiet --release --manifest-path crates/pageyard-python/Cargo.toml --out target/wheels
+
+$(VENV)/clean: wheel
+	$(PYTHON) -m venv --clear $@
+	$@/bin/pip install $(PIP) "$$(echo target/wheels/pageyard-$(VERSION)-*.whl)[arrow,pandas,polars]" duckdb
+
+test-python: $(VENV)/clean
+	$(VENV)/clean/bin/python -W error -m unittest discover --start-directory crates/pageyard-python/tests
+	$(VENV)/clean/bin/pip install $(PIP) mypy
+	cd $(VENV) && clean/bin/mypy --strict --package pageyard
+
+# Runs the notebook in the same environment. `make notebook SAVE=1` keeps its pictures in docs/notebooks.
+NOTEBOOK = docs/notebooks/huge-pages.ipynb
+notebook: $(VENV)/clean
+	$(VENV)/clean/bin/pip install $(PIP) nbconvert ipykernel matplotlib
+	$(VENV)/clean/bin/jupyter nbconvert --log-level ERROR --to notebook --execute --ExecutePreprocessor.record_timing=False $(NOTEBOOK) \
+		$(if $(SAVE),--inplace,--output-dir $(CURDIR)/target/notebooks)
 
 clean:
 	$(CARGO) clean

@@ -28,6 +28,7 @@ WITHOUT = {
     "pageyard-replay": ["pageyard-record", "perf-event2", "clap"],
     "pageyard-cli": [],
     "pageyard-capi": ["pageyard-packets", "pageyard-linux", "pageyard-trace", "cbindgen"],
+    "pageyard-python": ["pageyard-record", "clap"],
     "pageyard-x86_64": ["pageyard"],
     "pageyard-ostd": ["pageyard-packets", "pageyard-arena"],
     "pageyard-hermit": ["pageyard-packets", "pageyard-arena"],

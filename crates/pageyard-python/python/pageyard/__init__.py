@@ -1,0 +1,256 @@
+"""Recordings of Linux's page allocator: read them, replay them under other settings, compare, and see who holds memory.
+
+>>> import pageyard
+>>> trace = pageyard.Trace("build.trace")                              # doctest: +SKIP
+>>> print(trace.summary())                                             # doctest: +SKIP
+>>> replay = trace.replay("linux-6.12", "linux-6.18")                  # doctest: +SKIP
+>>> replay.table("samples", "pandas")                                  # doctest: +SKIP
+>>> trace.blame().table("by.thread", "polars")                         # doctest: +SKIP
+
+Each call returns a `Report`: a dict with what the command `pageyard` prints under `--json`. `print` shows its text.
+What is refused raises `PageyardError`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union
+
+from . import _pageyard
+from ._pageyard import PageyardError
+
+__all__ = ["Comparison", "PageyardError", "Progress", "Replay", "Report", "Trace", "knobs"]
+
+Progress = Union[Callable[[str, int, int], object], bool, None]
+"""`True` writes a line to standard error. A function is called with what is being done, how many rows of it are done,
+and of how many; an exception that it raises stops the work."""
+
+Library = Literal["arrow", "pandas", "polars"]
+"""Whose table is returned: `pyarrow.Table`, or a data frame."""
+
+
+class Report(dict[str, Any]):
+    """What the command prints under `--json`, as a dict. Its text is `str(report)`."""
+
+    text: str
+
+    def __init__(self, said: tuple[str, str]) -> None:
+        super().__init__(json.loads(said[0]))
+        self.text = said[1]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text)
+
+    def table(self, name: str, library: Library = "arrow") -> Any:
+        """One of the report's lists of records as a table. `name` leads to it: `"rows"`, `"by.thread"`."""
+        records: Any = self
+        for key in name.split("."):
+            records = records.get(key) if isinstance(records, dict) else None
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            raise PageyardError(f"the report has no table `{name}`; it has {', '.join(_tables(self)) or 'none'}")
+        return _table_of(_library("pyarrow").Table.from_pylist(records), library)
+
+
+class Comparison(Report):
+    """A recording replayed under several settings. `page` is the same as an HTML page."""
+
+    page: str
+
+    def __init__(self, said: tuple[tuple[str, str], str]) -> None:
+        super().__init__(said[0])
+        self.page = said[1]
+
+
+class Replay(Report):
+    """A replay, and what changed while it ran: `table` also takes `samples`, `zones`, `blocks`, `pageblocks` and
+    `failures`, which `pageyard replay --out` writes."""
+
+    TABLES = ("samples", "zones", "blocks", "pageblocks", "failures")
+
+    def __init__(self, said: tuple[str, str], folder: Path) -> None:
+        super().__init__(said)
+        self._folder = folder
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def table(self, name: str = "samples", library: Library = "arrow") -> Any:
+        if name in self.TABLES:
+            return _table_in(self._folder / "series" / f"{name}.parquet", library)
+        return super().table(name, library)
+
+
+class Trace:
+    """A recording: a folder NAME.trace, made by `pageyard record` or `pageyard import`. Threads may share one."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._recording = _pageyard.Recording(self.path)
+
+    def __repr__(self) -> str:
+        return f"Trace({str(self.path)!r})"
+
+    def __len__(self) -> int:
+        """The number of recorded events."""
+        return self._recording.rows()
+
+    @property
+    def name(self) -> str:
+        return self._recording.name()
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """When, where and how it was recorded."""
+        meta: dict[str, Any] = json.loads(self._recording.meta())
+        return meta
+
+    def table(self, name: str = "events", library: Library = "arrow") -> Any:
+        """A table of the folder as it is stored: `events`, and `before`, `after`, `samples`, `moves` where recorded."""
+        path = self.path / f"{name}.parquet"
+        if not path.exists():
+            there = ", ".join(sorted(table.stem for table in self.path.glob("*.parquet")))
+            raise PageyardError(f"{self.path} has no table `{name}`; it has {there}")
+        return _table_in(path, library)
+
+    def summary(self, *, progress: Progress = None) -> Report:
+        """Requests, frees, failures, and the state of memory before and after."""
+        return Report(self._recording.summary(_reporter(progress)))
+
+    def blame(self, *, progress: Progress = None) -> Report:
+        """Who keeps pageblocks from becoming huge frames at the end of the recording."""
+        return Report(self._recording.blame(_reporter(progress)))
+
+    def replay(
+        self,
+        *engines: str,
+        settings: Mapping[str, object] | None = None,
+        memory: int | str | None = None,
+        slow_path: str | None = None,
+        pinned: float = 0.0,
+        threads: bool = False,
+        opening: int = 0,
+        samples: int | None = None,
+        progress: Progress = None,
+    ) -> Replay:
+        """Repeats the recorded calls on engines, as `pageyard replay` does.
+
+        `settings`: knobs for every engine that has them; `"linux-6.18:pcp_batch"` sets one engine's. `knobs()` lists all.
+        `memory`: a smaller machine, in bytes or as `"4G"`.
+        `slow_path`: `"reclaim"`, `"compaction"`, or `"reclaim,compaction"`.
+        `pinned`: the share of movable frames that neither can take, from 0 to 1.
+        `threads`: one thread for each recorded CPU.
+        `opening`: a seed for the order in which free blocks lie on their lists at the start.
+        `samples`: the number of samples in the timeline.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="pageyard-"))
+        try:
+            options = _Options(engines, settings, memory, slow_path, pinned)
+            opening, samples = _count("opening", opening), None if samples is None else _count("samples", samples)
+            said = self._recording.replay(options, threads, opening, samples, folder / "series", _reporter(progress))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return Replay(said, folder)
+
+    def compare(
+        self,
+        *engines: str,
+        settings: Mapping[str, object] | None = None,
+        seeds: int = 5,
+        memory: int | str | None = None,
+        slow_path: str | None = None,
+        progress: Progress = None,
+    ) -> Comparison:
+        """Replays it under several settings, from `seeds` opening states each, and tells differences between settings
+        from those between openings, as `pageyard compare` does. The other arguments are those of `replay`."""
+        options = _Options(engines, settings, memory, slow_path, 0.0)
+        return Comparison(self._recording.compare(options, _count("seeds", seeds), _reporter(progress)))
+
+
+def knobs() -> Report:
+    """The settings of every engine, by name; a table of them is `knobs().table("knobs")`."""
+    return Report(_pageyard.knobs())
+
+
+class _Options:
+    """Read by the compiled half, attribute by attribute."""
+
+    def __init__(
+        self,
+        engines: tuple[str, ...],
+        settings: Mapping[str, object] | None,
+        memory: int | str | None,
+        slow_path: str | None,
+        pinned: float,
+    ) -> None:
+        if not 0.0 <= pinned <= 1.0:
+            raise PageyardError(f"`pinned` is a share, from 0 to 1; {pinned} was given")
+        self.engines = list(engines)
+        self.settings = [(name, _value(value)) for name, value in (settings or {}).items()]
+        self.memory = None if memory is None else _bytes(memory)
+        self.slow_path = slow_path
+        self.pinned = pinned
+
+
+def _value(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _count(what: str, number: int) -> int:
+    if not 0 <= number < 1 << 64:
+        raise PageyardError(f"`{what}` is a number from 0 to 2^64 - 1; {number} was given")
+    return number
+
+
+def _bytes(size: int | str) -> int:
+    if isinstance(size, int):
+        return _count("memory", size)
+    found = re.fullmatch(r"(\d+)([KMGT]?)i?B?", size.strip())
+    if found is None:
+        raise PageyardError(f"`{size}` is not a size; write it like 512M or 4G")
+    return _count("memory", int(found[1]) << 10 * " KMGT".index(found[2] or " "))
+
+
+def _reporter(progress: Progress) -> Callable[[str, int, int], object] | None:
+    if progress is True:
+        return lambda doing, done, of: print(f"\r{doing}: {100 * done // max(of, 1)} %\033[K", end="", file=sys.stderr)
+    return progress or None
+
+
+def _tables(report: Any, path: str = "") -> list[str]:
+    if isinstance(report, dict):
+        return [name for key, value in report.items() for name in _tables(value, f"{path}.{key}" if path else key)]
+    return [path] if isinstance(report, list) and report and isinstance(report[0], dict) else []
+
+
+def _table_in(path: Path, library: Library) -> Any:
+    return _table_of(_library("pyarrow.parquet").read_table(path), library)
+
+
+def _table_of(table: Any, library: Library) -> Any:
+    if library == "arrow":
+        return table
+    if library == "pandas":
+        _library("pandas")
+        return table.to_pandas()
+    if library == "polars":
+        return _library("polars").from_arrow(table)
+    raise PageyardError(f"there are no tables of `{library}`; name arrow, pandas or polars")
+
+
+def _library(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as why:
+        package = module.partition(".")[0]
+        raise PageyardError(f"this table needs {package}; run: pip install {package}") from why
