@@ -22,8 +22,8 @@ lab:
 # adds what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
 # storm, instruction counts, the viewer in a browser, the book and every planted mistake. `make night` has no limit: guests that judge
 # the reference, ten minutes of storm on each protection, races, and fuzzing.
-LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
-SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
+LOOM = RUSTFLAGS="--cfg pageyard_loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
+SHUTTLE = RUSTFLAGS="--cfg pageyard_shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
 WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
 # Tests of the second tier, by their names.

@@ -30,7 +30,7 @@ const TRIES: u32 = 4;
 const WORDS: usize = BATCH / 2;
 
 /// How far the states of two groups are apart: they lie in lines of their own.
-const SPREAD: usize = if cfg!(loom) { 1 } else { LINE / size_of::<u32>() };
+const SPREAD: usize = if cfg!(pageyard_loom) { 1 } else { LINE / size_of::<u32>() };
 
 /// No number is in the group. Up to 64, a state says how many are.
 const EMPTY: u32 = 0;
@@ -231,7 +231,7 @@ fn is_full(state: u32) -> bool {
     (1..=BATCH as u32).contains(&state)
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
 

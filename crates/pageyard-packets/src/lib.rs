@@ -24,7 +24,7 @@
 
 #![no_std]
 
-#[cfg(loom)]
+#[cfg(pageyard_loom)]
 extern crate std;
 
 mod batch;

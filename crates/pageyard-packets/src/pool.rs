@@ -19,7 +19,7 @@ use pageyard_sync::Metadata;
 use pageyard_sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
 
 /// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
-const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
+const LEAVING: usize = if cfg!(pageyard_loom) { 1 } else { 16 };
 
 /// The fewest pages worth writing to the ring of batches: fewer cost no more locked instructions one by one.
 const LEAST: usize = 3;

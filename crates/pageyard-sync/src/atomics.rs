@@ -2,14 +2,14 @@
 
 use crate::hook;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(pageyard_loom, pageyard_shuttle)))]
 use core::sync::atomic as imp;
-#[cfg(loom)]
+#[cfg(pageyard_loom)]
 use loom::sync::atomic as imp;
-#[cfg(shuttle)]
+#[cfg(pageyard_shuttle)]
 use shuttle::sync::atomic as imp;
 
-#[cfg(any(loom, shuttle))]
+#[cfg(any(pageyard_loom, pageyard_shuttle))]
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::Ordering::{self, Relaxed};
 
@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 /// on: nothing is left to do. The model checker implements that order for fences only.
 #[inline(always)]
 pub fn store_load_fence() {
-    #[cfg(loom)]
+    #[cfg(pageyard_loom)]
     loom::sync::atomic::fence(SeqCst);
 }
 
@@ -92,7 +92,7 @@ macro_rules! atomic {
             }
 
             /// Replaces the value by what `to` makes of it, if anything, in one step. Returns what it was.
-            #[cfg(shuttle)]
+            #[cfg(pageyard_shuttle)]
             pub fn update_if(&self, to: impl FnOnce($raw) -> Option<$raw>) -> Result<$raw, $raw> {
                 // The scheduler switches before a load, and not again before the next call of it. Its own updates ask
                 // in one step and write in another.
@@ -109,13 +109,13 @@ macro_rules! atomic {
         // SAFETY: 1. It is a transparent wrapper around an integer, so every bit pattern is a value of it.
         //         2. Under a checker `zeroed` constructs each one instead.
         unsafe impl Zeroable for $name {
-            #[cfg(loom)]
+            #[cfg(pageyard_loom)]
             fn zero() -> Self {
                 $name(imp::$imp::new(0))
             }
 
             // A copy of a constant: the scheduler's atomics hash where they were made, for each one that is.
-            #[cfg(shuttle)]
+            #[cfg(pageyard_shuttle)]
             fn zero() -> Self {
                 #[allow(clippy::declare_interior_mutable_const, reason = "each copy is a separate atomic")]
                 const ZERO: $name = $name(imp::$imp::new(0));
@@ -138,7 +138,7 @@ atomic! {
     A64, AtomicU64, u64
 }
 
-#[cfg(shuttle)]
+#[cfg(pageyard_shuttle)]
 impl A8 {
     /// Replaces all of some values by what `to` makes of each, if that is something for every one and `last` says so,
     /// in one step. Returns whether it was; `None` where `last` said no.
@@ -204,6 +204,6 @@ impl<T> APtr<T> {
 /// All-zero memory of its size and alignment is a valid value.
 pub unsafe trait Zeroable: Sync {
     /// Makes a zero.
-    #[cfg(any(loom, shuttle))]
+    #[cfg(any(pageyard_loom, pageyard_shuttle))]
     fn zero() -> Self;
 }

@@ -84,7 +84,7 @@ impl<'m> Carver<'m> {
         if room.is_null() {
             return &[];
         }
-        #[cfg(any(loom, shuttle))]
+        #[cfg(any(pageyard_loom, pageyard_shuttle))]
         for i in 0..n {
             // SAFETY: `room` is that large, aligned, and exclusively ours.
             unsafe { room.add(i).write(T::zero()) };
@@ -111,7 +111,7 @@ impl<'m> Carver<'m> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
     use crate::{A8, A64};

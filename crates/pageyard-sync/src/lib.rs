@@ -2,8 +2,8 @@
 //! every atomic step.
 //!
 //! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
-//! * Under `--cfg loom` they are the model checker's.
-//! * Under `--cfg shuttle` they are a scheduler's, which tries many orders of steps at the real sizes. It knows only
+//! * Under `--cfg pageyard_loom` they are the model checker's.
+//! * Under `--cfg pageyard_shuttle` they are a scheduler's, which tries many orders of steps at the real sizes. It knows only
 //!   sequential consistency.
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
@@ -20,7 +20,7 @@ compile_error!(
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(any(loom, shuttle))]
+#[cfg(any(pageyard_loom, pageyard_shuttle))]
 extern crate std;
 
 mod atomics;

@@ -76,21 +76,21 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(loom)]
+#[cfg(pageyard_loom)]
 extern crate std;
 
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod boot;
 mod builder;
 pub mod engine;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod kernel;
 mod placement;
 
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub use boot::{BootFrames, GiveError};
 pub use builder::Builder;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub use kernel::KernelFrames;
 
 #[cfg(feature = "alloc")]

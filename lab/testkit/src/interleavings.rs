@@ -1,4 +1,4 @@
-//! Every interleaving of a model's threads, under `--cfg loom`.
+//! Every interleaving of a model's threads, under `--cfg pageyard_loom`.
 
 /// Explores every interleaving with at most `preemptions` preemptions.
 pub fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {

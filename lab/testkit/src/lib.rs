@@ -21,7 +21,7 @@ pub mod check;
 pub mod child;
 pub mod engine;
 pub mod generate;
-#[cfg(loom)]
+#[cfg(pageyard_loom)]
 pub mod interleavings;
 pub mod judge;
 pub mod maps;
@@ -31,12 +31,12 @@ pub mod owner;
 pub mod pressure;
 pub mod random;
 mod rerun;
-#[cfg(shuttle)]
+#[cfg(pageyard_shuttle)]
 pub mod schedules;
 pub mod session;
 pub mod shrink;
 pub mod slow_order;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub mod storm;
 pub mod suite;
 pub mod tally;

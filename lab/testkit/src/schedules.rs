@@ -1,4 +1,4 @@
-//! Schedules of a model's threads, under `--cfg shuttle`: drawn at random, or one that stops threads.
+//! Schedules of a model's threads, under `--cfg pageyard_shuttle`: drawn at random, or one that stops threads.
 
 use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId};

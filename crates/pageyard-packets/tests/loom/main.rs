@@ -1,6 +1,6 @@
 //! Every interleaving of a few calls.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pageyard-packets --release --test loom`
-#![cfg(loom)]
+//! `RUSTFLAGS="--cfg pageyard_loom" cargo test -p pageyard-packets --release --test loom`
+#![cfg(pageyard_loom)]
 
 mod packets;

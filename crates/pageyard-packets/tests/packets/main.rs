@@ -1,5 +1,5 @@
 //! Fragments and pools over the engine, one call after another and from threads.
-#![cfg(not(any(loom, shuttle)))]
+#![cfg(not(any(pageyard_loom, pageyard_shuttle)))]
 
 mod batches;
 mod fragments;

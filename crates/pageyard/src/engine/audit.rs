@@ -200,7 +200,7 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: BlockIdx, count: &mut Count) 
 
 fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     let pageblocks = &zone.pageblocks;
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     let unaccepted =
         pageblocks.frames.all().filter(|block| pageblocks.frames.state(*block).is_unaccepted()).count()
             as u64;
@@ -240,7 +240,7 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     same("free frames of contiguous areas", pageblocks.cma_free(), count.cma_free)?;
     let all = count.free + count.isolated + count.allocated + count.loose;
     same("managed frames", zone.online.managed().0, all)?;
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     same("pageblocks that are yet to be accepted", zone.unaccepted.left(), unaccepted)?;
     pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, FrameIdx::new(0), 0, 0))
 }

@@ -7,26 +7,27 @@
 use pageyard_core::units::{NR_ORDERS, Order, PAGEBLOCK_ORDER};
 
 /// Order of the frames that one word of free bits describes.
-pub(crate) const WORD_ORDER: u8 = if cfg!(loom) { 1 } else { 6 };
+pub(crate) const WORD_ORDER: u8 = if cfg!(pageyard_loom) { 1 } else { 6 };
 /// Frames that one word of free bits describes.
 pub(crate) const WORD_FRAMES: u32 = 1 << WORD_ORDER;
 /// The bits of a word that describe frames.
 pub(crate) const WORD_MASK: u64 = if WORD_ORDER == 6 { u64::MAX } else { (1 << WORD_FRAMES) - 1 };
 
 /// Order of a pageblock.
-pub(crate) const BLOCK_ORDER: u8 = if cfg!(loom) { 3 } else { PAGEBLOCK_ORDER.get() };
+pub(crate) const BLOCK_ORDER: u8 = if cfg!(pageyard_loom) { 3 } else { PAGEBLOCK_ORDER.get() };
 /// Frames of a pageblock.
 pub(crate) const BLOCK_FRAMES: u32 = 1 << BLOCK_ORDER;
 /// Words of free bits of a pageblock: one cache line.
 pub(crate) const WORDS: usize = 1 << (BLOCK_ORDER - WORD_ORDER);
 
 /// Order of the children that one word of an index bitmap describes.
-pub(crate) const FAN_ORDER: u8 = if cfg!(loom) { 2 } else { 6 };
+pub(crate) const FAN_ORDER: u8 = if cfg!(pageyard_loom) { 2 } else { 6 };
 /// Children that one word of an index bitmap describes.
 pub(crate) const FAN: usize = 1 << FAN_ORDER;
 
 /// The largest order served. Under the model checker, one more than a word of pageblocks has.
-pub(crate) const MAX_ORDER: u8 = if cfg!(loom) { BLOCK_ORDER + FAN_ORDER + 1 } else { NR_ORDERS as u8 - 1 };
+pub(crate) const MAX_ORDER: u8 =
+    if cfg!(pageyard_loom) { BLOCK_ORDER + FAN_ORDER + 1 } else { NR_ORDERS as u8 - 1 };
 /// The largest order whose pageblocks all lie in one word of an index bitmap.
 pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
 /// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.

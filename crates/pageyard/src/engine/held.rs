@@ -159,7 +159,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Drop for HeldBlock<'_, '_, P, O, C> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
     use crate::engine::config::Config;

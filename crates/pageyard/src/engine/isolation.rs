@@ -59,7 +59,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Ends the lease that a pageblock has under this number. Returns whether it had one.
-    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) fn end_lease(&self, block: PageblockId, by: CompactorId) -> bool {
         self.end_lease_if(block, |owner| u16::from(owner) == by.0)
     }

@@ -31,30 +31,30 @@
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
 mod audit;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod compaction;
 mod config;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod evacuate;
 mod geometry;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod held;
 mod interface;
 mod isolation;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod managed;
 mod map;
 #[cfg(feature = "alloc")]
 mod owned;
 mod pcp;
 mod ranges;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod repair;
 mod report;
 mod requests;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests_audit;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests_repair;
 mod words;
 mod yard;
@@ -70,10 +70,10 @@ pub use pageyard_sync::Metadata;
 pub use pageyard_sync::hook;
 pub use pcp::bias_asks::BiasStats;
 pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock};
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub use repair::Repaired;
 pub use yard::{MetadataLayout, Pageyard};
 

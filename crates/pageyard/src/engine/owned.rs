@@ -93,5 +93,5 @@ impl<P: PerCpu, O: Observer, C: Clear> Deref for OwnedPageyard<P, O, C> {
 }
 
 pageyard_core::forward_page_allocator! { unsafe [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pageyard_core::forward_pressure_allocator! { [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }

@@ -236,7 +236,7 @@ fn forget(pageblocks: &Pageblocks<'_>, frame: FrameIdx, tag: Tag) {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(all(test, not(pageyard_shuttle)))]
 mod tests {
     use super::*;
 

@@ -31,7 +31,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// The same of all lists that a call on a CPU may empty: all, or its own, and then the others count as in use.
-    #[cfg_attr(loom, allow(dead_code, reason = "contiguous ranges are not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "contiguous ranges are not modelled"))]
     pub(crate) fn drain_reached(&self, cpu: CpuId) -> Drained {
         if self.percpu.reaches_others() {
             return self.drain(CpuSet::All);
@@ -140,7 +140,7 @@ pub(crate) fn cached(zone: &Zone<'_>, cpu: CpuId) -> u64 {
 }
 
 /// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub(crate) fn blocks_of(pageblocks: &Pageblocks<'_>) -> [u64; NR_ORDERS] {
     free_blocks(pageblocks).map(|by_type| by_type.iter().sum())
 }

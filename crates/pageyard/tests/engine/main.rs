@@ -1,5 +1,5 @@
 //! The engine as callers see it: the suite of all engines, and what it promises beyond.
-#![cfg(not(any(loom, shuttle)))]
+#![cfg(not(any(pageyard_loom, pageyard_shuttle)))]
 
 mod panicking;
 

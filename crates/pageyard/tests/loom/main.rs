@@ -1,7 +1,7 @@
 //! Every interleaving of a few calls, on machines small enough to try them all.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pageyard --release --test loom`
-#![cfg(loom)]
+//! `RUSTFLAGS="--cfg pageyard_loom" cargo test -p pageyard --release --test loom`
+#![cfg(pageyard_loom)]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Calls of several threads under schedules drawn at random, on machines of the sizes that ship.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p pageyard --test shuttle`
-#![cfg(shuttle)]
+//! `RUSTFLAGS="--cfg pageyard_shuttle" cargo test -p pageyard --test shuttle`
+#![cfg(pageyard_shuttle)]
 
 mod common;
 mod sequences;

@@ -13,7 +13,7 @@
 //! Who meets a pageblock that is being revoked issues the barrier too, and waits for no other thread. Proof, and what
 //! was tried: `docs/design/frame-map.md`.
 
-#[cfg(shuttle)]
+#[cfg(pageyard_shuttle)]
 use super::eight::{EIGHT, Eight};
 use super::watch::DescriptorWatch;
 use core::marker::PhantomData;
@@ -204,7 +204,7 @@ impl<'m> TagPlace<'m> {
         word.load(Relaxed) & STATE == 0
     }
 
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     fn eight(&self) -> Eight<'m> {
         // SAFETY: as in `tag`: of its zone's tags, which come by whole pageblocks, and it is the first of a word.
         let tags = unsafe { core::slice::from_raw_parts(self.tags.add(self.frame), EIGHT) };
@@ -213,7 +213,7 @@ impl<'m> TagPlace<'m> {
 
     /// Returns whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not
     /// written in assembly.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     #[must_use]
     pub fn are_eight(self, from: u8) -> bool {
         self.eight().are(from)
@@ -221,13 +221,13 @@ impl<'m> TagPlace<'m> {
 
     /// Replaces all eight tags if all are `from` and `last`, asked in the same step, allows it. Returns whether they
     /// were, or `None` if `last` refused.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub fn swap_eight_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
         self.eight().swap_if(from, to, last)
     }
 
     /// Writes all eight tags, whatever they are, if `last` allows it. Returns whether it did.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub fn write_eight_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
         self.eight().write_if(to, last)
     }
@@ -247,13 +247,13 @@ impl<'m> TagPlace<'m> {
     }
 
     /// Writes the tag if `last`, asked in the same step, allows it.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub fn write_if(self, to: u8, last: impl Fn() -> bool) -> bool {
         self.tag().update_if(|_| last().then_some(to)).is_ok()
     }
 
     /// Replaces the tag if it is `from` and `last` allows it. Returns its old value, or `None` if `last` refused.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<u8> {
         let said = core::cell::Cell::new(false);
         let was = self.tag().update_if(|now| {

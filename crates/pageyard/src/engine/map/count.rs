@@ -6,7 +6,7 @@ use pageyard_core::units::Frames;
 use pageyard_sync::{A64, Acquire, Carver, Relaxed, Release};
 
 /// The frames that all CPUs together may withhold from the sum: the zone's frames divided by this.
-const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
+const KEPT: u64 = if cfg!(pageyard_loom) { u64::MAX } else { 64 };
 /// The most frames that one CPU withholds.
 const MOST: u64 = 1 << 16;
 /// Times that a count is read again because frames moved to the sum meanwhile.
@@ -77,7 +77,7 @@ impl<'m> FreeCount<'m> {
     }
 
     /// Sets it while nothing else runs, and discards the CPUs' withheld changes.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn reset(&self, frames: Frames) {
         self.words.iter().for_each(|word| word.store(0, Relaxed));
         self.set(frames);
@@ -174,7 +174,7 @@ impl<'m> FreeCount<'m> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
     use pageyard_core::units::CpuId;

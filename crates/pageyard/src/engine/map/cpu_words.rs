@@ -107,7 +107,7 @@ impl<'m> CpuWords<'m> {
 
     /// Adds to a CPU's word in two steps, for a modelled [`PerCpu`](crate::PerCpu): reads it, then writes it if `last`,
     /// asked in the same step, allows it. Returns the new value, or `None` if nothing was added.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub fn add_if(self, cpu: CpuId, n: u64, last: impl Fn() -> bool) -> Option<u64> {
         let word = self.of(cpu)?;
         let now = word.load(Relaxed).wrapping_add(n);
@@ -116,7 +116,7 @@ impl<'m> CpuWords<'m> {
     }
 }
 
-#[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
+#[cfg(all(test, debug_assertions, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     extern crate std;
 

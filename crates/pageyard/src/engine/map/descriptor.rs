@@ -373,7 +373,7 @@ impl BlockState {
     }
 
     /// Reserves `n` frames of a pageblock that the caller has isolated: no other call can take those.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) const fn claim_isolated(self, n: u32) -> Option<BlockState> {
         if !self.is_isolated() || self.0 & (HUGE | HOLE) != 0 || self.free() < n {
             return None;
@@ -383,7 +383,7 @@ impl BlockState {
 
     /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] does others. A lease is no
     /// obstacle: a compactor takes nothing from an isolated pageblock.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) const fn claim_whole_isolated(self) -> Option<BlockState> {
         if !self.is_isolated() {
             return None;
@@ -397,7 +397,7 @@ impl BlockState {
 
     /// Rebuilds the descriptor from the frames: keeps its type, with `free` frames free and `run` the largest run;
     /// without a run, it is allocated as a whole. State that calls set for their own use is cleared.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) const fn rebuilt(
         self,
         free: u32,
@@ -428,13 +428,13 @@ impl BlockState {
     }
 
     /// Returns whether compaction found an immovable frame in it. Any free into it clears that.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & (SKIP | HOLE) == SKIP
     }
 
     /// Sets or clears the skip mark.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) const fn with_skip(self, skip: bool) -> BlockState {
         BlockState(if skip { self.0 | SKIP } else { self.0 & !SKIP })
     }
@@ -462,7 +462,7 @@ impl core::fmt::Debug for BlockState {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
 

@@ -11,13 +11,19 @@ use pageyard_sync::A8;
 pub(crate) const EIGHT: usize = 8;
 
 /// Whether the target has such an instruction.
-pub(crate) const AT_ONCE: bool =
-    cfg!(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri, feature = "step-hook")))));
+pub(crate) const AT_ONCE: bool = cfg!(any(
+    pageyard_shuttle,
+    all(target_arch = "x86_64", not(any(pageyard_loom, miri, feature = "step-hook")))
+));
 
 /// Eight tags in one word.
 #[derive(Clone, Copy)]
 pub(crate) struct Eight<'m>(
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "there is none"))] &'m [A8; EIGHT],
+    #[cfg_attr(
+        any(not(target_arch = "x86_64"), pageyard_loom, pageyard_shuttle),
+        allow(dead_code, reason = "there is none")
+    )]
+    &'m [A8; EIGHT],
 );
 
 impl<'m> Eight<'m> {
@@ -30,7 +36,7 @@ impl<'m> Eight<'m> {
 
     /// Replaces all eight by a compare-and-swap if all are `from`. Returns whether they were.
     #[inline(always)]
-    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    #[cfg(all(target_arch = "x86_64", not(any(pageyard_loom, pageyard_shuttle, miri))))]
     pub(crate) fn swap(self, from: u8, to: u8) -> bool {
         let from = u64::from_ne_bytes([from; EIGHT]);
         let was: u64;
@@ -52,7 +58,7 @@ impl<'m> Eight<'m> {
     /// Replaces all eight by a load and a store if all are `from`, while no other thread writes one. Returns whether
     /// they were.
     #[inline(always)]
-    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    #[cfg(all(target_arch = "x86_64", not(any(pageyard_loom, pageyard_shuttle, miri))))]
     pub(crate) fn replace(self, from: u8, to: u8) -> bool {
         let tags = self.0.as_ptr();
         let now: u64;
@@ -75,40 +81,40 @@ impl<'m> Eight<'m> {
     }
 
     /// Model version of the above: one step of the scheduler.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub(crate) fn swap(self, from: u8, to: u8) -> bool {
         self.swap_if(from, to, || true).unwrap_or(false)
     }
 
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub(crate) fn replace(self, from: u8, to: u8) -> bool {
         self.swap(from, to)
     }
 
     /// Swaps as above if `last`, asked in the same step, allows it; `None` if it refuses.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub(crate) fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
         A8::update_all_if(self.0, last, |now| (now == from).then_some(to))
     }
 
     /// Writes all eight if `last`, asked in the same step, allows it. Returns whether it did.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub(crate) fn write_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
         A8::update_all_if(self.0, last, |_| Some(to)).is_some()
     }
 
     /// Returns whether all are `from`, in one step.
-    #[cfg(shuttle)]
+    #[cfg(pageyard_shuttle)]
     pub(crate) fn are(self, from: u8) -> bool {
         A8::update_all_if(self.0, || true, |now| (now == from).then_some(from)).unwrap_or(false)
     }
 
-    #[cfg(not(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri))))))]
+    #[cfg(not(any(pageyard_shuttle, all(target_arch = "x86_64", not(any(pageyard_loom, miri))))))]
     pub(crate) fn swap(self, _: u8, _: u8) -> bool {
         false
     }
 
-    #[cfg(not(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri))))))]
+    #[cfg(not(any(pageyard_shuttle, all(target_arch = "x86_64", not(any(pageyard_loom, miri))))))]
     pub(crate) fn replace(self, _: u8, _: u8) -> bool {
         false
     }
@@ -141,7 +147,7 @@ pub(crate) fn begins_eight(frame: u64) -> bool {
     AT_ONCE && frame.wrapping_add(1) & 6 == 0
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
     use pageyard_sync::{Carver, Relaxed};

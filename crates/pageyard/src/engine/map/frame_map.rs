@@ -436,7 +436,7 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Sets the free bits of a word, while nothing else runs. Returns whether that changed them.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn set_free_bits(&self, block: BlockIdx, word: usize, free: u64) -> bool {
         let differ = self.free_bits(block, word) != free;
         if differ {
@@ -655,7 +655,7 @@ pub(crate) fn for_each_down(masks: &Masks, order: Order, mut visit: impl FnMut(u
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
     use pageyard_core::migratetype::Migratetype;

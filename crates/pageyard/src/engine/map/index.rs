@@ -98,7 +98,7 @@ impl<'m> Index<'m> {
     }
 
     /// Rebuilds the index from the descriptors, while nothing else runs.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn rebuild(&self, frames: &FrameMap<'_>) {
         [&self.bins, &self.near, &self.far].into_iter().for_each(Forest::clear);
         self.build(frames);

@@ -12,7 +12,7 @@ pub(super) mod cpu_words;
 pub(super) mod descriptor;
 pub(super) mod eight;
 pub(super) mod frame_map;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub(super) mod holes;
 pub(super) mod index;
 pub(super) mod stretch;

@@ -17,7 +17,7 @@ pub(crate) fn masks_of_stretch(offset: u32, n: u32) -> Masks {
     masks
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
 

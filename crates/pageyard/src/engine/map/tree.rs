@@ -6,7 +6,7 @@ use pageyard_sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
 use core::ops::Range;
 
 /// Levels below the root word: enough for the pageblocks of the largest zone.
-const LEVELS: usize = if cfg!(loom) { 3 } else { 4 };
+const LEVELS: usize = if cfg!(pageyard_loom) { 3 } else { 4 };
 
 /// Times that a search follows a bit that turned out to be stale, before it gives up.
 const STALE_TRIES: usize = 64;
@@ -41,7 +41,7 @@ struct Shape {
 /// Words of a cache line, by power of two.
 const LINE_ORDER: u8 = LINE_WORDS.trailing_zeros() as u8;
 /// Words from one to the next above the lowest level, by power of two.
-const UPPER_APART: u8 = if cfg!(loom) { 0 } else { LINE_ORDER };
+const UPPER_APART: u8 = if cfg!(pageyard_loom) { 0 } else { LINE_ORDER };
 
 impl Shape {
     /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs
@@ -59,7 +59,7 @@ impl Shape {
             }
             shape.levels += 1;
             let words = children << shape.apart[level];
-            shape.words += if cfg!(loom) { words } else { words.next_multiple_of(LINE_WORDS) };
+            shape.words += if cfg!(pageyard_loom) { words } else { words.next_multiple_of(LINE_WORDS) };
             if children == 1 {
                 return shape;
             }
@@ -153,7 +153,7 @@ impl<'m> Forest<'m> {
     }
 
     /// Returns whether a bit is set.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(pageyard_loom)))]
     pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
     }
@@ -248,7 +248,7 @@ impl<'m> Forest<'m> {
     }
 
     /// Makes every bitmap empty, while nothing else runs.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn clear(&self) {
         // ORDER: Relaxed: published with the allocator.
         self.words.iter().chain(self.roots).for_each(|word| word.store(0, Relaxed));
@@ -412,7 +412,7 @@ impl<'m> Forest<'m> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
 

@@ -98,7 +98,7 @@ impl<'m> BiasAsks<'m> {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
 

@@ -297,7 +297,7 @@ impl<'a> List<'a> {
 
     /// Empties it while nothing else runs, and gives it back whoever has it; returns how many items it had, which count
     /// as gone to the zone.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(super) fn reset(&self) -> usize {
         let n = self.len();
         add(&self.head().spilled, n as u64);

@@ -112,7 +112,7 @@ impl RawLists {
     pub const SPILLED: usize = core::mem::offset_of!(Head<'_>, spilled);
 }
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(pageyard_loom, pageyard_shuttle)))]
 const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list::STEP == 1);
 
 /// The lists of a zone, and how large they grow.
@@ -160,7 +160,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Empties all lists while nothing else runs, and gives each back to its CPU; returns how many frames they held.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn reset(&self) -> u64 {
         for cpu in 0..self.slots.len() as u32 {
             self.all().attach(CpuId(cpu));
@@ -187,7 +187,7 @@ impl<'m> Lists<'m> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::super::list::Pushed;
     use super::*;

@@ -305,7 +305,7 @@ unsafe impl PerCpu for Alone {
 }
 
 /// Times that a drain tries a list's lock. Its holder needs a few instructions, unless it was stopped.
-const DRAIN_TRIES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1 << 12 };
+const DRAIN_TRIES: usize = if cfg!(any(pageyard_loom, pageyard_shuttle)) { 1 } else { 1 << 12 };
 
 /// Lists with a lock that is tried once: a call that finds it taken goes to the zone instead.
 ///

@@ -12,9 +12,9 @@ use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 
 /// Groups that frames are sorted into at a time: the pageblocks of one gibibyte.
-const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };
+const GROUPS: usize = if cfg!(pageyard_loom) { 2 } else { 512 };
 /// The same where there is no area.
-const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
+const FEW_GROUPS: usize = if cfg!(pageyard_loom) { 2 } else { 64 };
 
 /// Words of a cache line.
 const LINE_A32: usize = 16;
@@ -28,7 +28,7 @@ unsafe impl<T: Send> Sync for Plain<T> {}
 
 // SAFETY: an integer, for which every bit pattern is a value.
 unsafe impl Zeroable for Plain<u32> {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(any(pageyard_loom, pageyard_shuttle))]
     fn zero() -> Self {
         Plain(UnsafeCell::new(0))
     }
@@ -36,7 +36,7 @@ unsafe impl Zeroable for Plain<u32> {
 
 // SAFETY: an integer, for which every bit pattern is a value.
 unsafe impl Zeroable for Plain<u16> {
-    #[cfg(any(loom, shuttle))]
+    #[cfg(any(pageyard_loom, pageyard_shuttle))]
     fn zero() -> Self {
         Plain(UnsafeCell::new(0))
     }
@@ -68,7 +68,7 @@ impl<'m> ScratchAreas<'m> {
     }
 
     /// Gives all areas back while nothing else runs.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn reset(&self) {
         // ORDER: Relaxed: published with the allocator.
         self.taken.iter().for_each(|taken| taken.store(0, Relaxed));
@@ -217,7 +217,7 @@ impl Scratch<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
 

@@ -9,7 +9,7 @@ use pageyard_core::units::{Frames, Order};
 ///
 /// # Linux
 /// `PAGE_ALLOC_COSTLY_ORDER`.
-const SMALL: u8 = if cfg!(loom) { WORD_ORDER } else { 3 };
+const SMALL: u8 = if cfg!(pageyard_loom) { WORD_ORDER } else { 3 };
 /// Places for types: a list's type is the number that a descriptor stores, so that a free needs no arithmetic. The
 /// place of the reserve for high orders has lists that hold nothing.
 const TYPES: usize = 4;
@@ -138,7 +138,7 @@ impl Tuning {
             0 => self.high,
             BLOCK_ORDER => {
                 // Two at a time under the model checker, whose zones are otherwise too small for a list of pageblocks.
-                let n = if cfg!(loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
+                let n = if cfg!(pageyard_loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
                 if n > MOST_WHOLES as u32 { MOST_WHOLES as u32 } else { n }
             }
             _ => (self.high / 2) >> order.get(),
@@ -193,7 +193,7 @@ const fn min(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(pageyard_loom)))]
 mod tests {
     use super::*;
 

@@ -18,7 +18,7 @@ use pageyard_core::units::{Frames, Order, Pfn};
 
 /// Times that a call looks again at a block that another one is splitting, before it says so: a split is a few stores,
 /// and then two owners of parts of one block seldom see each other.
-const LOOKS: u32 = if cfg!(any(loom, shuttle, feature = "step-hook")) { 1 } else { 64 };
+const LOOKS: u32 = if cfg!(any(pageyard_loom, pageyard_shuttle, feature = "step-hook")) { 1 } else { 64 };
 
 /// Blocks, if all are like the first, up to which a range is freed one by one.
 const FEW: usize = 15;

@@ -8,21 +8,21 @@
 //!
 //! Purpose and correctness of each: `docs/design/ranges.md`.
 
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod cma;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod contig;
 mod exact;
 mod find;
 mod free;
 mod gathered;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod hotplug;
 mod split;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 mod unaccepted;
 mod visit;
 
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub use cma::CmaArea;
 pub use visit::{Visit, Visited};

@@ -232,7 +232,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         mark: Mark,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        #[cfg(not(loom))]
+        #[cfg(not(pageyard_loom))]
         if self.config.accept.is_some() {
             return self.try_zones_accepting(cx, request, mark, effort);
         }

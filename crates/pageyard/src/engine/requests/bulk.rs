@@ -19,7 +19,7 @@ use pageyard_core::units::{CpuId, Order, Pfn};
 
 /// Blocks up to which a call does better to take them, or give them back, one by one: moving several at a time has a
 /// fixed part. Measured: `pageyard-lab bench bulk`.
-const FEW: usize = if cfg!(any(loom, shuttle, feature = "step-hook")) { 4 } else { 15 };
+const FEW: usize = if cfg!(any(pageyard_loom, pageyard_shuttle, feature = "step-hook")) { 4 } else { 15 };
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates blocks until `out` is full or one is refused; returns how many it wrote, from the front. As

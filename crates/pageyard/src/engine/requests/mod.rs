@@ -5,6 +5,6 @@ pub(super) mod batches;
 pub(super) mod bulk;
 pub(super) mod free;
 mod origin;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub(super) mod slow_path;
 pub(super) mod win;

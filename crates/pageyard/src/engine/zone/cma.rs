@@ -2,7 +2,7 @@
 //! wants them.
 
 use super::pageblocks::{Got, Pageblocks, Want};
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 use crate::engine::geometry::BlockIdx;
 use crate::engine::map::tree::SearchEffort;
 use pageyard_core::migratetype::Migratetype;
@@ -31,7 +31,7 @@ impl Pageblocks<'_> {
     }
 
     /// Turns a pageblock that the caller has isolated into one of a contiguous area.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn lend(&self, block: BlockIdx) {
         // A reserve for atomic requests may come or go meanwhile.
         while !self.frames.state(block).has_type(CMA) {

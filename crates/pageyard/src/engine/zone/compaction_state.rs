@@ -146,7 +146,7 @@ impl CompactionState {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
 

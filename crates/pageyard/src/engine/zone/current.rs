@@ -16,7 +16,7 @@ use pageyard_sync::{A64, AcqRel, Relaxed};
 
 /// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
 /// moves lies in no more than these.
-pub(super) const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
+pub(super) const SLOTS: usize = if cfg!(pageyard_loom) { 1 } else { 4 };
 /// Slots of a CPU, whole cache lines.
 pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 

@@ -8,23 +8,23 @@
 //! `online` how much of the zone there is, `unaccepted` what is accepted only when it is needed, `marks` how far down a
 //! request may go.
 
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub(super) mod choose;
 pub(super) mod claims;
 pub(super) mod cma;
-#[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+#[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod compaction_state;
 pub(super) mod current;
 pub(super) mod high;
-#[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+#[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod hints;
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 pub(super) mod isolated;
 pub(super) mod marks;
 pub(super) mod online;
 pub(super) mod pageblocks;
 pub(super) mod steal;
-#[cfg_attr(loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
+#[cfg_attr(pageyard_loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
 pub(super) mod unaccepted;
 pub(super) mod wholes;
 
@@ -53,7 +53,7 @@ pub(crate) struct Zone<'m> {
     /// How much of it is online, and its watermarks.
     pub(crate) online: Online,
     /// Its pageblocks that are yet to be accepted.
-    #[cfg_attr(loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "memory that is added later is not modelled"))]
     pub(crate) unaccepted: Unaccepted,
     /// Who may go below them, and how far.
     pub(crate) reserve_rule: ReserveRule,
@@ -62,10 +62,10 @@ pub(crate) struct Zone<'m> {
     /// The most that fragmentation adds to the marks.
     pub(crate) max_boost: Option<Frames>,
     /// The zone's compaction state.
-    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) compaction: CompactionState,
     /// Where compaction looks next.
-    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) choices: ChoiceHints,
     /// The order that the background reclaimer was woken for.
     pub(crate) reclaim_wake: OrderWake,

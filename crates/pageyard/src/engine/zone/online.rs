@@ -3,7 +3,7 @@
 use pageyard_core::units::Frames;
 use pageyard_core::watermark::Watermarks;
 // Not `pageyard-sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
-#[cfg(not(loom))]
+#[cfg(not(pageyard_loom))]
 use core::sync::atomic::Ordering::AcqRel;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,7 +17,7 @@ pub(crate) struct Online {
     high: AtomicU64,
     promo: AtomicU64,
     /// Changes of any zone, where it is the largest.
-    #[cfg_attr(loom, allow(dead_code, reason = "pageblocks that go offline are not modelled"))]
+    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "pageblocks that go offline are not modelled"))]
     changes: AtomicU64,
 }
 
@@ -41,13 +41,13 @@ impl Online {
     }
 
     /// Adds frames that came online, or takes away those that went offline.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn change(&self, frames: Frames, online: bool) {
         self.managed.fetch_add(if online { frames.0 } else { frames.0.wrapping_neg() }, Relaxed);
     }
 
     /// Sets them while nothing else runs.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn set_managed(&self, frames: Frames) {
         self.managed.store(frames.0, Relaxed);
     }
@@ -77,7 +77,7 @@ impl Online {
     }
 
     /// Counts a change; returns how many there are.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn count_change(&self) -> u64 {
         // ORDER: AcqRel pairs with itself, here and in `changes`: what one call changed and stored before it is seen
         // by, and comes before what is stored by, each call that comes after it.
@@ -85,14 +85,14 @@ impl Online {
     }
 
     /// Returns how many there are.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn changes(&self) -> u64 {
         // ORDER: AcqRel, as above: an addition of nothing, because a load would not come before anything.
         self.changes.fetch_add(0, AcqRel)
     }
 
     /// Changes the watermarks.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn set_marks(&self, marks: Watermarks) {
         let all = [(&self.min, marks.min), (&self.low, marks.low), (&self.high, marks.high)];
         all.iter().for_each(|(word, frames)| word.store(frames.0, Relaxed));

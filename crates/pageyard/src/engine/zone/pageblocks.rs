@@ -224,7 +224,7 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Makes the index, the counts and the slots anew from the descriptors, while nothing else runs.
-    #[cfg(not(loom))]
+    #[cfg(not(pageyard_loom))]
     pub(crate) fn rebuild(&self) {
         let of = |ty: Migratetype| {
             let states = self.frames.all().map(|block| self.frames.state(block));
