@@ -1,5 +1,5 @@
-//! A database's buffer pool: pages of a file in movable memory, read and changed by four threads, written back when they
-//! make room for others. Then the pool shrinks, and a compactor and a purger give its memory back to the host.
+//! A database's buffer pool: pages of a file in movable memory, read and changed by four threads, and written back when
+//! others need the room. Then the pool shrinks, and a compactor and a purger give its memory back to the host.
 //!
 //!     cargo run --release -p pageyard-arena --example buffer_pool
 

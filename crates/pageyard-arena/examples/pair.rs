@@ -5,6 +5,7 @@
 //! chrt -r 10 taskset -c 1 target/release/examples/pair
 //! ```
 
+use pageyard::engine::Internals;
 use pageyard::{
     Alone, Config, CpuId, Cx, Frames, MapError, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard,
     PerCpu, Pfn, Region, Request, TryLock, ZoneKind,

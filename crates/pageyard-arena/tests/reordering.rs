@@ -20,6 +20,7 @@
 use core::arch::x86_64::{_mm_clflush, _rdtsc};
 use fastrand::Rng;
 use pageyard::engine::BiasState;
+use pageyard::engine::Internals;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     BlockId, Config, CpuId, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,

@@ -3,8 +3,8 @@
 //!
 //! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
 //! * Under `--cfg pageyard_loom` they are the model checker's.
-//! * Under `--cfg pageyard_shuttle` they are a scheduler's, which tries many orders of steps at the real sizes. It knows only
-//!   sequential consistency.
+//! * Under `--cfg pageyard_shuttle` they are a scheduler's, which tries many orders of steps at the real sizes and
+//!   knows only sequential consistency.
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
 //! [`Carver`] cuts metadata from the caller's memory as typed slices. It serves the crates `pageyard` and

@@ -7,6 +7,7 @@ use crate::harness::engines::{map_of, one_zone};
 use crate::harness::machine::Machine;
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::refused::{RefusedRow, refused};
+use pageyard::engine::Internals;
 use pageyard::{
     Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, Request,
     RequestFlags, TryLock,

@@ -2,6 +2,7 @@
 
 use super::draw::Draw;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::engine::Visit;
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;

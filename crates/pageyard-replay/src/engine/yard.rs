@@ -1,6 +1,7 @@
 //! The lock-free engine in a replay.
 
 use crate::engine::{Fallbacks, ReplayEngine};
+use pageyard::engine::Internals;
 use pageyard::memmap::MAX_ZONES;
 use pageyard::{
     CpuId, Cx, Frames, Migratetype, NodeId, Order, OwnedPageyard, PAGEBLOCK_ORDER, PageAllocator,

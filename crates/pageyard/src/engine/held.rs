@@ -15,9 +15,8 @@ use pageyard_core::observer::Observer;
 use pageyard_core::units::{BlockId, Order, Pfn};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Describes a frame: a hint, unless the caller owns the block that it is part of.
-    #[must_use]
-    pub fn frame(&self, pfn: Pfn) -> FrameState {
+    /// [`Internals::frame`](super::internals::Internals::frame).
+    pub(crate) fn frame(&self, pfn: Pfn) -> FrameState {
         let Some((zone, frame)) = self.zone_of(pfn) else { return FrameState::Hole };
         let pageblocks = &zone.pageblocks;
         let s = pageblocks.frames.state(frame.block());

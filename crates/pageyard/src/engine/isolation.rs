@@ -11,16 +11,8 @@ use pageyard_core::observer::Observer;
 use pageyard_core::units::{CompactorId, PageblockId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
-    /// there. Returns whether there was any of it and no part was isolated already, and the instance has the CPU.
-    ///
-    /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that [is
-    /// complete](crate::Drained::is_complete), no allocation that begins is served from the pageblock until it is
-    /// restored: frames freed while it is isolated go into no list.
-    ///
-    /// # Linux
-    /// `set_migratetype_isolate`, without `zone_pcp_disable`: a push reads isolation again where it commits.
-    pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
+    /// [`Internals::isolate`](super::internals::Internals::isolate).
+    pub(crate) fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
         let parts = || self.parts_of(block).filter(|(zone, at)| !zone.pageblocks.frames.state(*at).is_hole());
         if !self.has_cpu(cx.cpu) {
             return false;
@@ -37,24 +29,21 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         parts().next().is_some()
     }
 
-    /// Takes an isolated pageblock back into allocation. Returns whether it was isolated and the instance has the CPU.
-    pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
+    /// [`Internals::restore`](super::internals::Internals::restore).
+    pub(crate) fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
             && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(at) || any)
     }
 
-    /// Leases a pageblock to a compactor: no other compactor gets it, and it is not allocated as a whole meanwhile.
-    /// Returns whether the lease was granted.
-    ///
-    /// A pageblock that two zones share is leased once, through the lower one.
-    pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
+    /// [`Internals::lease_pageblock`](super::internals::Internals::lease_pageblock).
+    pub(crate) fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
         let Ok(by) = u8::try_from(by.0) else { return false };
         let first = self.parts_of(block).next();
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(at, |s| s.lease(by)))
     }
 
-    /// Ends the lease of a pageblock, whichever compactor has it. Returns whether it was leased.
-    pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
+    /// [`Internals::unlease_pageblock`](super::internals::Internals::unlease_pageblock).
+    pub(crate) fn unlease_pageblock(&self, block: PageblockId) -> bool {
         self.end_lease_if(block, |_| true)
     }
 

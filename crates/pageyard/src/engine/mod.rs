@@ -26,7 +26,8 @@
 //!   pageblocks made free.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows,
 //!   made anew after a kill.
-//! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
+//! * `interface`: the trait of all engines; `internals`: what tests see beyond it; `owned`: an instance that owns its
+//!   memory.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
@@ -40,6 +41,7 @@ mod geometry;
 #[cfg(not(pageyard_loom))]
 mod held;
 mod interface;
+mod internals;
 mod isolation;
 #[cfg(not(pageyard_loom))]
 mod managed;
@@ -62,6 +64,7 @@ mod zone;
 mod zonelists;
 
 pub use config::{Accept, Config};
+pub use internals::Internals;
 pub use map::bias::BiasState;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;

@@ -95,27 +95,22 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(PcpStats { count: cached(zone, cpu), high, batch, high_min: high, high_max: high })
     }
 
-    /// Returns the free frames of all zones, and beside them those in per-CPU lists. It looks at no pageblock, unlike
-    /// [`zone_stats`](Pageyard::zone_stats).
-    #[must_use]
-    pub fn free_and_cached(&self) -> (Frames, Frames) {
+    /// [`Internals::free_and_cached`](super::internals::Internals::free_and_cached).
+    pub(crate) fn free_and_cached(&self) -> (Frames, Frames) {
         let cpus = || (0..self.config.cpus).map(CpuId);
         let free = self.zones.iter().map(|zone| Frames(zone.pageblocks.free())).sum();
         (free, Frames(self.zones.iter().map(|zone| cpus().map(|cpu| cached(zone, cpu)).sum::<u64>()).sum()))
     }
 
-    /// Returns the type of a pageblock, or `None` where there is no such pageblock. Where zones share it, that of the
-    /// lowest one's part.
-    #[must_use]
-    pub fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
+    /// [`Internals::pageblock_migratetype`](super::internals::Internals::pageblock_migratetype).
+    pub(crate) fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
         let mut states = self.parts_of(block).map(|(zone, at)| zone.pageblocks.frames.state(at));
         let state = states.find(|state| !state.is_hole())?;
         Some(if state.is_isolated() { Migratetype::Isolate } else { state.migratetype() })
     }
 
-    /// Returns the most index words, and descriptors found through them, that a successful allocation of this CPU has
-    /// looked at since the last call.
-    pub fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
+    /// [`Internals::take_search_steps`](super::internals::Internals::take_search_steps).
+    pub(crate) fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
         let words = self.efforts.get(cpu.index() * LINE_WORDS..)?;
         // ORDER: Relaxed: a measure orders nothing.
         self.has_cpu(cpu).then(|| words[0].swap(0, Relaxed))

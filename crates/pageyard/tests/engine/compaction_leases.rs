@@ -1,6 +1,7 @@
 //! Leases of pageblocks: who may end one.
 
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, NodeId, OwnedPageyard, PageAllocator,

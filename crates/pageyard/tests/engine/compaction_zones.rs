@@ -1,6 +1,7 @@
 //! Compaction of one zone leaves the others alone, even where two of them share a pageblock.
 
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,

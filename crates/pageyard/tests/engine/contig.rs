@@ -2,6 +2,7 @@
 
 use crate::panicking::{DROP, ISOLATE, MIGRATE, PUTBACK, at_every_callback};
 use crate::ranges::machine;
+use pageyard::engine::Internals;
 use pageyard::reclaim::NoHelp;
 use pageyard::{
     Config, ContigError, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,

@@ -1,6 +1,7 @@
 //! The same request gets the same answer from every call: a CPU that does not exist, a node without such a zone, a
 //! broken promise.
 
+use pageyard::engine::Internals;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     AllocError, BadRequest, CompactorId, Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap,

@@ -1,6 +1,7 @@
 //! Pageblocks that go offline and come back, and memory that is added later.
 
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
+use pageyard::engine::Internals;
 use pageyard::reclaim::NoHelp;
 use pageyard::{
     Accept, Config, ContigError, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, MemoryMap, Migratetype,

@@ -1,6 +1,7 @@
 //! An owner of frames whose callbacks panic, one of them in each run.
 
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{

@@ -1,6 +1,7 @@
 //! The engine's slow path and compaction: the common suite, and what choosing by index must reach.
 
 use pageyard::compaction::{Busy, Listed, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{Priority, Reclaimed, Shortage};
 use pageyard::{
     CompactorId, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId,

@@ -1,5 +1,6 @@
 //! Ranges where they meet something else: other CPUs' lists, isolated pageblocks, zones that lie side by side.
 
+use pageyard::engine::Internals;
 use pageyard::reclaim::NoHelp;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{

@@ -1,5 +1,6 @@
 //! Blocks of orders 9 to 18 in threads: runs of pageblocks that several CPUs claim, break up and complete.
 
+use pageyard::engine::Internals;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,

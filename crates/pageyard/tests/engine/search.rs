@@ -1,5 +1,6 @@
 //! Searches are bounded whatever the size of memory: steps are counted, not timed. And starting is cheap.
 
+use pageyard::engine::Internals;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,

@@ -3,6 +3,7 @@
 //! Contents are plain memory: handing a frame over without ordering, or twice, is a data race that Miri
 //! (`make miri`) and ThreadSanitizer (`make tsan`) report. Without them the test still finds a frame with two owners.
 
+use pageyard::engine::Internals;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,

@@ -1,6 +1,7 @@
 //! Passes over free blocks, for balloons and free page reporting.
 
 use crate::ranges::machine;
+use pageyard::engine::Internals;
 use pageyard::engine::{Visit, Visited};
 use pageyard::{
     BadRequest, BlockId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order,

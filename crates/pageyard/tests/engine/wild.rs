@@ -2,6 +2,7 @@
 //! yields a value, not a panic.
 
 use pageyard::compaction::{self, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{

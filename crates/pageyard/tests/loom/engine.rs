@@ -5,6 +5,7 @@
 //! is a run of pageblocks (10 and above).
 
 use crate::common::{BLOCK, Machine, explore, run, with};
+use pageyard::engine::Internals;
 use pageyard::{CpuId, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore, once, stop_everywhere, stop_from_here};
 use crate::sequences::{Sequences, run_on};
 use pageyard::engine::BiasState;
+use pageyard::engine::Internals;
 use pageyard::{Config, CpuId, CpuSet, Cx, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;

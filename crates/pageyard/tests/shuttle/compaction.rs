@@ -6,6 +6,7 @@
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use pageyard::Migratetype::{Movable, Unmovable};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::engine::Internals;
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{
     CompactorId, CpuId, CpuSet, Cx, Frames, Order, PageAllocator, PageblockId, Pfn, PressureAllocator,

@@ -3,6 +3,7 @@
 use crate::common::{Machine, explore, stop_everywhere};
 use crate::sequences::{Sequences, run_on};
 use pageyard::engine::BiasState;
+use pageyard::engine::Internals;
 use pageyard::{Config, CpuId, Cx, FreeError, Order, PageAllocator, PerCpu, Pfn, TryLock};
 use shuttle::thread;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 
 use crate::common::{BLOCK, Block, CPUS, Machine, PAGEBLOCK, Part, all, explore};
 use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};
+use pageyard::engine::Internals;
 use pageyard::{CpuId, CpuSet, Cx, Order, PageAllocator, PageblockId, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;

@@ -5,6 +5,7 @@
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};
+use pageyard::engine::Internals;
 use pageyard::{CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;

@@ -4,6 +4,7 @@
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore, explore_some};
 use crate::sequences::{Sequences, run_on};
 use pageyard::Migratetype::{Movable, Unmovable};
+use pageyard::engine::Internals;
 use pageyard::engine::Visit;
 use pageyard::{
     BlockId, Config, CpuId, CpuSet, Cx, FrameRange, Frames, FreeError, Order, PageAllocator, PageblockId,

@@ -3,6 +3,7 @@
 //! A hook runs before every atomic step of the engine. A call that is stopped counts its steps down and waits at the
 //! last of them until it is told to go on. Two calls may be stopped at once, each in a thread of its own.
 
+use pageyard::engine::Internals;
 use pageyard::engine::hook;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{

@@ -9,6 +9,7 @@ use crate::common::{
     Blocks, Call, Engine, Ground, alone, cx, machine_of, movable, request, steps_on, stopped,
 };
 use pageyard::engine::BiasState;
+use pageyard::engine::Internals;
 use pageyard::{
     CpuId, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, PerCpu, Pfn, RequestFlags, TryLock,
 };

@@ -3,6 +3,7 @@
 //! complete.
 
 use crate::common::{Blocks, Call, Engine, Ground, alone, cx, machine, movable, steps_of, stopped};
+use pageyard::engine::Internals;
 use pageyard::{CpuSet, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 
 /// Takes single frames on CPU 0.

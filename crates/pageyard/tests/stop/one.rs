@@ -5,6 +5,7 @@
 //! must be lost.
 
 use crate::common::{Blocks, Call, Ground, cx, movable, request, stop_one};
+use pageyard::engine::Internals;
 use pageyard::{CpuId, CpuSet, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 
 /// Every step of a call, whatever their number.

@@ -4,6 +4,7 @@
 //! For short calls every pair of steps is tried, for others a fixed sample.
 
 use crate::common::{Blocks, Call, Ground, cx, request, stop_one, stop_pairs};
+use pageyard::engine::Internals;
 use pageyard::{
     CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, Request,
     ZoneId,

@@ -5,6 +5,7 @@ use crate::check;
 use crate::naive::Naive;
 use pageyard::compaction::FrameState;
 use pageyard::engine::BiasStats;
+use pageyard::engine::Internals;
 use pageyard::reclaim::Helpers;
 use pageyard::{
     AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,

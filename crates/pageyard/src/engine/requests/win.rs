@@ -185,21 +185,18 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Returns how often pageblocks were biased to a CPU, and how often a bias was revoked.
-    #[must_use]
-    pub fn bias_stats(&self) -> BiasStats {
+    /// [`Internals::bias_stats`](super::super::internals::Internals::bias_stats).
+    pub(crate) fn bias_stats(&self) -> BiasStats {
         self.bias_asks.stats()
     }
 
-    /// Returns how the tags of a frame's pageblock are won at the moment.
-    #[must_use]
-    pub fn bias_of(&self, pfn: Pfn) -> Option<BiasState> {
+    /// [`Internals::bias_of`](super::super::internals::Internals::bias_of).
+    pub(crate) fn bias_of(&self, pfn: Pfn) -> Option<BiasState> {
         self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.bias(frame.block()).load().state())
     }
 
-    /// Returns whether a frame's pageblock is biased to the CPU that the calling thread runs on at this moment.
-    #[must_use]
-    pub fn is_biased_here(&self, pfn: Pfn) -> bool {
+    /// [`Internals::is_biased_here`](super::super::internals::Internals::is_biased_here).
+    pub(crate) fn is_biased_here(&self, pfn: Pfn) -> bool {
         let own = self.percpu.own_cpu().map(BiasState::Biased);
         own.is_some() && self.bias_of(pfn) == own
     }
