@@ -5,6 +5,7 @@ use core::fmt;
 
 /// The fault in a request itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum BadRequest {
     /// The engine does not serve blocks this large.
     OrderTooLarge {
@@ -96,6 +97,7 @@ pub enum ClaimError {
 
 /// Why a memory map was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum MapError {
     /// No region has a managed frame.
     NoFrames,

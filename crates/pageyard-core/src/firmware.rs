@@ -77,6 +77,7 @@ fn bytes_of(frames: Range<Pfn>) -> Range<u64> {
 
 /// Why a firmware's map was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum FirmwareError {
     /// A range has no bytes.
     EmptyRange {

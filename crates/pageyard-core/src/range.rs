@@ -38,6 +38,7 @@ impl fmt::Display for FrameRange {
 
 /// The fault in a range, or in the frame at which a call on it stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum RangeFault {
     /// The range has no frames.
     Empty,
@@ -104,6 +105,7 @@ impl fmt::Display for RangeError {
 
 /// Why a contiguous range could not be had.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum ContigError {
     /// The range has no frames, or reaches past the largest frame number.
     BadRange,

@@ -145,6 +145,7 @@ pub fn protection(
 
 /// How a kernel lets privileged requests below the watermark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReserveRule {
     /// HIGH by a half; non-blocking by a further quarter; OOM victims by a half instead of a quarter (before 6.4).
     HighHarder,

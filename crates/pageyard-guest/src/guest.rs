@@ -48,6 +48,7 @@ impl std::error::Error for Failure {}
 
 /// Why nothing came of a guest.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum GuestError {
     /// The emulator could not be started.
     Start(io::Error),

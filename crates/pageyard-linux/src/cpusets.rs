@@ -20,6 +20,7 @@ pub enum Wall {
 
 /// Why a cpuset cannot be as it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CpusetError {
     /// There is no such cpuset.
     NoSuchCpuset,

@@ -7,6 +7,7 @@ use std::fmt;
 
 /// Why a knob was not set.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum KnobError {
     /// There is no such knob.
     Unknown {

@@ -7,6 +7,7 @@ use pageyard_core::units::Order;
 
 /// Why a table, a pool or an owner of fragments was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum PacketsError {
     /// A ring's size is a power of two from 1 to [`PoolConfig::MOST_SLOTS`](super::PoolConfig::MOST_SLOTS).
     Ring {
@@ -43,6 +44,7 @@ pub enum PacketsError {
 
 /// Why a pool has no page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum GetError {
     /// The pool and its ring are empty, and the allocator refused.
     Alloc(AllocError),
@@ -56,6 +58,7 @@ pub enum GetError {
 
 /// Why a buffer or a page was not taken back. Nothing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum PutError {
     /// The address is not of a frame in the table.
     OutsideTable,

@@ -7,6 +7,7 @@ use pageyard_trace::limits::Room;
 
 /// Why a replay could not do its work.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReplayError {
     /// The trace cannot be read.
     #[error(transparent)]

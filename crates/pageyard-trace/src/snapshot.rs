@@ -13,6 +13,7 @@ const BATCH: u64 = 16 << 10;
 /// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FrameKind {
     /// No memory at all.
     None = 0,

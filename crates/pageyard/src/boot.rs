@@ -57,6 +57,7 @@ unsafe impl<const N: usize> Sync for BootFrames<N> {}
 
 /// Why memory was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum GiveError {
     /// Before set-up: the range is empty or too high, or there are too many ranges.
     Map(FirmwareError),

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 /// Why an arena could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum ArenaError {
     /// The host refuses its memory.
     #[error(transparent)]

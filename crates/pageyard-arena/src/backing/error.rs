@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// Why memory could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum BackingError {
     /// No bytes were asked for.
     #[error("an arena of 0 bytes holds no frame; ask for at least one page")]

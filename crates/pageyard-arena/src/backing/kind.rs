@@ -4,6 +4,7 @@ use pageyard::Order;
 
 /// The size of the pages that the host maps memory with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum PageSize {
     /// 4 KiB.
     Base,
@@ -38,6 +39,7 @@ impl PageSize {
 
 /// The kind of memory behind an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Backing {
     /// Anonymous memory, with transparent huge pages where the host grants them. It needs no setting of the host.
     #[default]

@@ -8,6 +8,7 @@ use super::fill;
 /// Two kinds: those that store through the caches, after which the frame is hot, and those that bypass them, which do
 /// not read what they overwrite and evict nothing, but leave the frame in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Primitive {
     /// The C library's `memset`.
     Memset,

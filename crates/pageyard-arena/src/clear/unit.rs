@@ -16,6 +16,7 @@ pub enum Unit {
 
 /// A kernel's model of preemption: who may take the CPU from code that runs in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Preemption {
     /// No one: long work asks now and then whether it should stop.
     None,

@@ -2,6 +2,7 @@
 
 /// Why restartable sequences cannot be used. A try-lock does the same work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unavailable {
     /// The kernel has no such system call.
     #[error("this kernel has no restartable sequences (rseq, Linux 4.18); a try-lock does the same work")]

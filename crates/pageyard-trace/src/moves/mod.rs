@@ -11,6 +11,7 @@ pub(crate) const MOVES: &str = "moves.parquet";
 
 /// The kind of a move's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MoveKind {
     /// The content of the block at `pfn` is now at `to`.
     Move,

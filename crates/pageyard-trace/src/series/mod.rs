@@ -15,6 +15,7 @@ use crate::writer::{Temporary, refused};
 
 /// The form of the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SeriesFormat {
     /// Parquet, compressed with Zstandard.
     #[default]
