@@ -94,7 +94,8 @@ impl Pool {
 /// Memory of this process that the host keeps, in MiB.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE >> 20
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0_u64);
+    (pages * PAGE) >> 20
 }
 
 /// Adds one to pages, small numbers more often, from four threads.
