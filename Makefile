@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -43,6 +43,7 @@ VERIFY_STRESS_SECONDS ?= 60
 verify: test
 	$(MAKE) verify-here
 	$(MAKE) test-viewer
+	$(MAKE) embed
 	$(MAKE) test-kernel
 	$(MAKE) test-python notebook
 	$(MAKE) book
@@ -89,6 +90,21 @@ test-freestanding:
 test-kernel:
 	crates/pageyard/examples/kernel/run build
 	crates/pageyard/examples/kernel/run
+
+# The examples of programs that embed Pageyard, and those in C against the installed library, as its users compile them.
+EMBED = $(CURDIR)/target/embed
+C_EXAMPLES = crates/pageyard-capi/examples
+embed:
+	$(CARGO) run --quiet --release -p pageyard --features alloc --example hypervisor
+	for example in balloon pipeline buffer_pool; do \
+		$(CARGO) run --quiet --release -p pageyard-arena --features pools --example $$example || exit 1; \
+	done
+	$(MAKE) test-freestanding
+	$(MAKE) install DESTDIR=$(EMBED)
+	for example in forward ukalloc; do \
+		$(CC) $(C_EXAMPLES)/$$example.c -o $(EMBED)/$$example -I$(EMBED)$(PREFIX)/include -L$(EMBED)$(PREFIX)/lib -lpageyard -lpthread && \
+		LD_LIBRARY_PATH=$(EMBED)$(PREFIX)/lib $(EMBED)/$$example || exit 1; \
+	done
 
 # How deep calls reach down the stack and how large the engine's code is, against docs/design/bounds.md.
 test-bounds:
@@ -219,6 +235,7 @@ PYTHON ?= python3
 VENV = target/python
 PIP = --quiet --disable-pip-version-check
 wheel:
+	rm -rf target/wheels
 	$(PYTHON) -m venv $(VENV)/build
 	$(VENV)/build/bin/pip install $(PIP) 'maturin>=1.9,<2'
 	$(VENV)/build/bin/maturin build --quiet --release --manifest-path crates/pageyard-python/Cargo.toml --out target/wheels

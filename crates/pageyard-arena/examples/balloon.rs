@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p pageyard-arena --example balloon
 
-use pageyard::{AllocError, Frames, Migratetype, Order, PAGE_SIZE, Request, RequestFlags};
+use pageyard::{AllocError, Frames, Order, PAGE_SIZE, Request};
 use pageyard_arena::backing::{Backing, BackingError, PageSize};
 use pageyard_arena::purge::PurgeLimits;
 use pageyard_arena::{Arena, Pages};
@@ -19,7 +19,7 @@ struct Guest {
 }
 
 fn zeros(host: &Host, frames: Frames) -> Result<Pages<Host>, AllocError> {
-    let request = Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::ZERO);
+    let request = Request::order(0).movable().zeroed();
     let align = if frames == Order::HUGE.frames() { Order::HUGE } else { Order::ZERO };
     Pages::alloc_in(host.clone(), (frames.0 * PAGE_SIZE) as usize, align, &request)
 }

@@ -60,10 +60,10 @@ impl Pool {
             if (table.pages.len() as u64) < self.capacity.load(Relaxed) {
                 break;
             }
-            let Some(id) = table.clock.pop_front() else { break };
+            let Some(id) = table.clock.front().copied() else { break };
             let page = &table.pages[&id];
             if Arc::strong_count(page) > 1 || page.used.swap(false, Relaxed) {
-                table.clock.push_back(id);
+                table.clock.rotate_left(1);
                 continue;
             }
             if let Some(contents) = &*page.contents.read().expect("no thread panics with it")
@@ -71,6 +71,7 @@ impl Pool {
             {
                 self.file.write_all_at(&contents.memory.pin(), id * PAGE)?;
             }
+            table.clock.pop_front();
             table.pages.remove(&id);
         }
         Ok(())
@@ -145,7 +146,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pool.file.read_exact_at(&mut count, id * PAGE)?;
         io::Result::Ok(sum + u64::from_ne_bytes(count))
     })?;
-    println!("{} changes were made, {sum} are in the file", 4 * 220_000);
+    assert_eq!(sum, 4 * 220_000, "changes that the file has, and that were made");
     println!("{:?}\n{:?}", compactor.stop(), purger.stop());
     println!("{:?}", pool.arena.audit()?);
     Ok(())

@@ -107,7 +107,8 @@ impl Options {
     fn replay(&self) -> PyResult<ReplayOptions> {
         let slow_path = self.slow_path.as_deref().map(str::parse::<SlowPath>).transpose().map_err(refused)?;
         let slow_path = slow_path.map(|parts| SlowPath { pinned: self.pinned, ..parts });
-        Ok(ReplayOptions { memory: self.memory, slow_path, ..ReplayOptions::default() })
+        let judge = std::env::var_os("PAGEYARD_JUDGE").map(PathBuf::from);
+        Ok(ReplayOptions { memory: self.memory, slow_path, judge, ..ReplayOptions::default() })
     }
 }
 

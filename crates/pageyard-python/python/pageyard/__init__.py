@@ -21,7 +21,8 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Union
 
@@ -31,8 +32,8 @@ from ._pageyard import PageyardError
 __all__ = ["Comparison", "PageyardError", "Progress", "Replay", "Report", "Trace", "knobs"]
 
 Progress = Union[Callable[[str, int, int], object], bool, None]
-"""`True` writes a line to standard error. A function is called with what is being done, how many rows of it are done,
-and of how many; an exception that it raises stops the work."""
+"""`True` writes a line to standard error. A function is called with what is being done, how much of it is done, and of how
+much: rows, or seconds of 0 where nobody knows. An exception that it raises stops the work."""
 
 Library = Literal["arrow", "pandas", "polars"]
 """Whose table is returned: `pyarrow.Table`, or a data frame."""
@@ -60,7 +61,10 @@ class Report(dict[str, Any]):
             records = records.get(key) if isinstance(records, dict) else None
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
             raise PageyardError(f"the report has no table `{name}`; it has {', '.join(_tables(self)) or 'none'}")
-        return _table_of(_library("pyarrow").Table.from_pylist(records), library)
+        # A record lacks the keys of what is not known of it; a table has the columns of all.
+        columns = dict.fromkeys(key for record in records for key in record)
+        rows = [{column: record.get(column) for column in columns} for record in records]
+        return _table_of(_library("pyarrow").Table.from_pylist(rows), library)
 
 
 class Comparison(Report):
@@ -82,7 +86,7 @@ class Replay(Report):
     def __init__(self, said: tuple[str, str], folder: Path) -> None:
         super().__init__(said)
         self._folder = folder
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
 
     def table(self, name: str = "samples", library: Library = "arrow") -> Any:
         if name in self.TABLES:
@@ -124,11 +128,13 @@ class Trace:
 
     def summary(self, *, progress: Progress = None) -> Report:
         """Requests, frees, failures, and the state of memory before and after."""
-        return Report(self._recording.summary(_reporter(progress)))
+        with _reporting(progress) as report:
+            return Report(self._recording.summary(report))
 
     def blame(self, *, progress: Progress = None) -> Report:
         """Who keeps pageblocks from becoming huge frames at the end of the recording."""
-        return Report(self._recording.blame(_reporter(progress)))
+        with _reporting(progress) as report:
+            return Report(self._recording.blame(report))
 
     def replay(
         self,
@@ -147,7 +153,7 @@ class Trace:
         `settings`: knobs for every engine that has them; `"linux-6.18:pcp_batch"` sets one engine's. `knobs()` lists all.
         `memory`: a smaller machine, in bytes or as `"4G"`.
         `slow_path`: `"reclaim"`, `"compaction"`, or `"reclaim,compaction"`.
-        `pinned`: the share of movable frames that neither can take, from 0 to 1.
+        `pinned`: the share of movable frames that neither can take, from 0 to 1 (the command's is a percentage).
         `threads`: one thread for each recorded CPU.
         `opening`: a seed for the order in which free blocks lie on their lists at the start.
         `samples`: the number of samples in the timeline.
@@ -156,7 +162,8 @@ class Trace:
         try:
             options = _Options(engines, settings, memory, slow_path, pinned)
             opening, samples = _count("opening", opening), None if samples is None else _count("samples", samples)
-            said = self._recording.replay(options, threads, opening, samples, folder / "series", _reporter(progress))
+            with _reporting(progress) as report:
+                said = self._recording.replay(options, threads, opening, samples, folder / "series", report)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -174,7 +181,8 @@ class Trace:
         """Replays it under several settings, from `seeds` opening states each, and tells differences between settings
         from those between openings, as `pageyard compare` does. The other arguments are those of `replay`."""
         options = _Options(engines, settings, memory, slow_path, 0.0)
-        return Comparison(self._recording.compare(options, _count("seeds", seeds), _reporter(progress)))
+        with _reporting(progress) as report:
+            return Comparison(self._recording.compare(options, _count("seeds", seeds), report))
 
 
 def knobs() -> Report:
@@ -195,6 +203,8 @@ class _Options:
     ) -> None:
         if not 0.0 <= pinned <= 1.0:
             raise PageyardError(f"`pinned` is a share, from 0 to 1; {pinned} was given")
+        if pinned and slow_path is None:
+            raise PageyardError("`pinned` limits what reclaim and compaction can take; give a `slow_path`, too")
         self.engines = list(engines)
         self.settings = [(name, _value(value)) for name, value in (settings or {}).items()]
         self.memory = None if memory is None else _bytes(memory)
@@ -215,16 +225,32 @@ def _count(what: str, number: int) -> int:
 def _bytes(size: int | str) -> int:
     if isinstance(size, int):
         return _count("memory", size)
-    found = re.fullmatch(r"(\d+)([KMGT]?)i?B?", size.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:([kmgt])(?:i?b)?)?", str(size).strip(), re.IGNORECASE)
     if found is None:
-        raise PageyardError(f"`{size}` is not a size; write it like 512M or 4G")
-    return _count("memory", int(found[1]) << 10 * " KMGT".index(found[2] or " "))
+        raise PageyardError(f"`{size}` is not a size; write it like 512M or 1.5G")
+    return _count("memory", int(float(found[1]) * (1 << 10 * " kmgt".index((found[2] or " ").lower()))))
 
 
-def _reporter(progress: Progress) -> Callable[[str, int, int], object] | None:
-    if progress is True:
-        return lambda doing, done, of: print(f"\r{doing}: {100 * done // max(of, 1)} %\033[K", end="", file=sys.stderr)
-    return progress or None
+@contextmanager
+def _reporting(progress: Progress) -> Iterator[Callable[[str, int, int], object] | None]:
+    if progress is not True:
+        yield progress or None
+        return
+
+    def line(doing: str, done: int, of: int) -> None:
+        far = f"{100 * done // of} %" if of else f"{done} s"
+        print(f"\r{doing}: {far}\033[K", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield line
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    # A forked child has the parent's objects, but not its files.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _tables(report: Any, path: str = "") -> list[str]:
@@ -234,7 +260,11 @@ def _tables(report: Any, path: str = "") -> list[str]:
 
 
 def _table_in(path: Path, library: Library) -> Any:
-    return _table_of(_library("pyarrow.parquet").read_table(path), library)
+    parquet = _library("pyarrow.parquet")
+    try:
+        return _table_of(parquet.read_table(path), library)
+    except (OSError, _library("pyarrow").ArrowException) as why:
+        raise PageyardError(f"{path}: {why}") from why
 
 
 def _table_of(table: Any, library: Library) -> Any:
