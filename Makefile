@@ -29,6 +29,8 @@ WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
 # Tests of the second tier, by their names.
 RECORDINGS = recording::
 EXPERIMENTS = experiment_
+# Of those, the ones that take a minute each: `make verify-here IGNORED=` leaves them out.
+IGNORED ?= --include-ignored
 test: build-tests
 	$(WORKSPACE) -- --skip $(RECORDINGS) --skip $(EXPERIMENTS)
 
@@ -67,7 +69,7 @@ build-shuttle:
 	$(SHUTTLE) --no-run
 
 test-experiments:
-	$(WORKSPACE) --tests --quiet -- $(EXPERIMENTS) --include-ignored
+	$(WORKSPACE) --tests --quiet -- $(EXPERIMENTS) $(IGNORED)
 
 test-recordings:
 	$(WORKSPACE) --tests --quiet -- $(RECORDINGS)
