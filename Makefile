@@ -200,8 +200,10 @@ semver:
 	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
 
 # Packs every crate that is published and builds each from its package alone, in order, uploading nothing.
+# Cargo unpacks the packages into its home, and would use those of an earlier run of the same version.
 publish-dry-run:
-	$(CARGO) publish --workspace --dry-run
+	rm -rf $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/pageyard*-$(VERSION)
+	$(CARGO) publish --workspace --dry-run --quiet
 
 # A whole release, rehearsed on a clone of what is committed: packages, wheel, C library, changelog, tag. `bench/release --help`
 # makes one.

@@ -18,10 +18,9 @@ struct Guest {
     ram: BTreeMap<u64, Pages<Host>>,
 }
 
-fn zeros(host: &Host, frames: Frames) -> Result<Pages<Host>, AllocError> {
-    let request = Request::order(0).movable().zeroed();
-    let align = if frames == Order::HUGE.frames() { Order::HUGE } else { Order::ZERO };
-    Pages::alloc_in(host.clone(), (frames.0 * PAGE_SIZE) as usize, align, &request)
+fn zeros(host: &Host, order: Order) -> Result<Pages<Host>, AllocError> {
+    let bytes = (order.frames().0 * PAGE_SIZE) as usize;
+    Pages::alloc_in(host.clone(), bytes, order, &Request::order(0).movable().zeroed())
 }
 
 /// Splits a piece in front of a frame of it; each part may be empty.
@@ -34,9 +33,9 @@ fn split(pages: Pages<Host>, at: u64) -> (Option<Pages<Host>>, Option<Pages<Host
 }
 
 impl Guest {
-    fn boot(host: &Host, frames: Frames) -> Result<Guest, AllocError> {
-        let huge = Order::HUGE.frames();
-        let pieces = (0..frames.0).step_by(huge.0 as usize).map(|gfn| Ok((gfn, zeros(host, huge)?)));
+    fn boot(host: &Host, frames: u64) -> Result<Guest, AllocError> {
+        let huge = Order::HUGE.frames().0 as usize;
+        let pieces = (0..frames).step_by(huge).map(|gfn| Ok((gfn, zeros(host, Order::HUGE)?)));
         Ok(Guest { host: host.clone(), ram: pieces.collect::<Result<_, AllocError>>()? })
     }
 
@@ -69,7 +68,7 @@ impl Guest {
 
     /// The guest gets a frame of zeros back.
     fn deflate(&mut self, gfn: u64) -> Result<(), AllocError> {
-        self.ram.insert(gfn, zeros(&self.host, Frames(1))?);
+        self.ram.insert(gfn, zeros(&self.host, Order::ZERO)?);
         Ok(())
     }
 
@@ -84,15 +83,15 @@ impl Guest {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host: Host =
         Arc::new(Arena::builder().size(512 << 20).backing(Backing::Memfd(PageSize::Base)).build()?);
-    let frames = Frames((256 << 20) / PAGE_SIZE);
+    let frames = (256 << 20) / PAGE_SIZE;
     let mut guest = Guest::boot(&host, frames)?;
-    (0..frames.0).for_each(|gfn| guest.write(gfn));
+    (0..frames).for_each(|gfn| guest.write(gfn));
     // Every second frame of the first half, as a balloon scatters them.
-    let taken = (0..frames.0 / 2).step_by(2).filter(|gfn| guest.inflate(*gfn)).count();
+    let taken = (0..frames / 2).step_by(2).filter(|gfn| guest.inflate(*gfn)).count();
     let given = host.purge_as(&PurgeLimits { least: Order::ZERO, ..PurgeLimits::default() })?;
     println!("the balloon took {taken} frames, and the host has {given:?} of them");
-    (0..frames.0 / 2).step_by(4).try_for_each(|gfn| guest.deflate(gfn))?;
-    let reported = guest.report_free(frames.0 / 2, Order::HUGE.frames())?;
+    (0..frames / 2).step_by(4).try_for_each(|gfn| guest.deflate(gfn))?;
+    let reported = guest.report_free(frames / 2, Order::HUGE.frames())?;
     println!("the guest reported {reported:?} free");
     drop(guest);
     println!("after the guest's end: {:?}", host.audit()?);

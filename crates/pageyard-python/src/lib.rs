@@ -77,7 +77,7 @@ fn run<T: Send>(
     }
 }
 
-/// What a replay is doing, in words.
+/// Describes the current step of a replay.
 fn step(doing: &Progress<'_>) -> String {
     match doing {
         Progress::Opening => "finding the opening state".to_owned(),

@@ -126,8 +126,8 @@ impl<P: PerCpu> Reclaim for Mover<'_, P> {
 /// owner(&arena);
 /// ```
 impl<P: PerCpu> Arena<P> {
-    /// Frees the slot and then the frames of a handle that was dropped. In this order, whoever allocates the frames
-    /// next finds a free slot.
+    /// Frees the slot of a handle that was dropped, and then its frames: the next owner of the frames must find a free
+    /// slot.
     pub(super) fn free_handle(&self, id: SlotId, block: BlockId) {
         self.table().release(id);
         let freed = self.yard().free(&self.cx(), block.pfn, block.order);

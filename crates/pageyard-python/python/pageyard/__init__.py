@@ -32,8 +32,8 @@ from ._pageyard import PageyardError
 __all__ = ["Comparison", "PageyardError", "Progress", "Replay", "Report", "Trace", "knobs"]
 
 Progress = Union[Callable[[str, int, int], object], bool, None]
-"""`True` writes a line to standard error. A function is called with what is being done, how much of it is done, and of how
-much: rows, or seconds of 0 where nobody knows. An exception that it raises stops the work."""
+"""`True` writes a line to standard error. A function is called with the name of the step, the amount done and the total, in
+rows. Where the total is unknown it is 0, and the amount is in seconds. An exception from the function stops the work."""
 
 Library = Literal["arrow", "pandas", "polars"]
 """Whose table is returned: `pyarrow.Table`, or a data frame."""
