@@ -15,7 +15,7 @@ import { Now } from "./now";
 import { lostByOwner, weigh } from "./owners";
 import { Player } from "./play";
 import { Search } from "./search";
-import { compareSentence, headSentence } from "./sentence";
+import { compareSentence, headSentence, trustSentence } from "./sentence";
 import { LineState, type Markers, type Series, type Totals } from "./state";
 import { momentAt, parseStory, StoryError, type LineRef, type Story } from "./story";
 import { Timeline } from "./timeline";
@@ -97,9 +97,12 @@ async function unpackAhead(app: App): Promise<void> {
 
 async function sentences(app: App): Promise<void> {
   const line = app.a;
+  const put = (id: string, parts: string[]): void => byId(id).replaceChildren(...parts.map((text, i) => (i % 2 === 1 ? el("strong", { text }) : text)));
+  put("trust", trustSentence(app));
+  byId("trust").dataset.level = app.story.trust?.level ?? "";
   const sentence = await headSentence(app, line);
   if (app.a !== line) return;
-  byId("sentence").replaceChildren(...sentence.map((text, i) => (i % 2 === 1 ? el("strong", { text }) : text)));
+  put("sentence", sentence);
   say(byId("comparison"), compareSentence(app, line));
 }
 

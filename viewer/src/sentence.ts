@@ -55,9 +55,10 @@ function blamed(app: App, total: number, by: Uint32Array): string {
 
 function failed(app: App, line: Line): string {
   const failures = line.series.failures[app.story.moments - 1];
-  if (failures === 0) return "No allocation failed";
+  const lost = app.story.trust?.lost ?? 0;
+  if (failures === 0) return lost > 0 ? "no failed allocation was seen" : "no allocation failed";
   const first = line.markers.kind.indexOf(0);
-  return `${counted(failures, "allocation")} failed${first < 0 ? "" : `, first at ${time(line.markers.time_ns[first])}`}`;
+  return `${lost > 0 ? "at least " : ""}${counted(failures, "allocation")} failed${first < 0 ? "" : `, first at ${time(line.markers.time_ns[first])}`}`;
 }
 
 /** How free huge frames went: from, to, and when they were fewest if that was not at an end. */
@@ -72,13 +73,28 @@ function huge(app: App, line: Line): [string, string] {
   return [went, low];
 }
 
+/** Whether so much speaks against what the page shows of a line that nothing is concluded from it. */
+function doubted(app: App, line: Line): boolean {
+  const { trust } = app.story;
+  return trust !== null && (line.ref.kind === "recorded" ? trust.recording : trust.level) === "low";
+}
+
+/** How far the page can be trusted, the verdict first; empty in a page that does not say. */
+export function trustSentence(app: App): string[] {
+  const { trust } = app.story;
+  if (!trust) return [];
+  const why = trust.reasons.length > 0 ? trust.reasons.join("; ") : "no event was lost";
+  return ["Trust: ", trust.level, `: ${why}.`];
+}
+
 /** The sentence of the line shown; every second part is what to read first. */
 export async function headSentence(app: App, line: Line): Promise<string[]> {
+  if (doubted(app, line)) return ["What is shown of this line is not what happened, and nothing is concluded from it."];
   const { total, back, by } = await newlyLost(app, line);
   const before = line.series.lost[0];
   const [went, low] = huge(app, line);
   const lost = `${total === 0 ? "no pageblock" : number(total)} of ${number(app.story.pageblocks)}${total === 0 ? "" : " pageblocks"} ${total < 2 ? "was" : "were"} lost to huge frames`;
-  const known = `; ${number(before)} ${before === 1 ? "was" : "were"} lost before the recording${back > 0 ? `, of which ${number(back)} came back` : ""}. `;
+  const known = `; ${number(before)} ${before === 1 ? "was" : "were"} lost before the recording${back > 0 ? `, of which ${number(back)} came back` : ""}; `;
   return [`In ${span(app.story.duration_ns)} `, went, `${low}; `, lost, `${total === 0 ? "" : blamed(app, total, by)}${known}`, failed(app, line), "."];
 }
 
@@ -86,7 +102,7 @@ export async function headSentence(app: App, line: Line): Promise<string[]> {
 export function compareSentence(app: App, line: Line): string {
   const end = app.story.moments - 1;
   const others = app.lines.filter((other) => other !== line);
-  if (others.length === 0) return "";
+  if (others.length === 0 || app.story.trust?.level === "low") return "";
   const own = line.series.huge_free[end];
   const words = others.slice(0, 3).map((other) => {
     const more = other.series.huge_free[end] - own;

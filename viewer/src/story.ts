@@ -57,7 +57,28 @@ export interface LineRef {
   lost: { chunk: Chunk; holders: Chunk } | null;
 }
 
+export type TrustLevel = "high" | "limited" | "low";
+
+/** How far the page can be trusted, and why. */
+export interface Trust {
+  level: TrustLevel;
+  /** Of the recording alone, whatever its replays came to. */
+  recording: TrustLevel;
+  reasons: string[];
+  /** Events that the recorder missed. */
+  lost: number;
+}
+
+/** What made the page. */
+export interface Made {
+  command: string;
+  version: string;
+}
+
 export interface Story {
+  /** Null in a page of before there were verdicts. */
+  trust: Trust | null;
+  made: Made | null;
   name: string;
   title: string;
   kernel: string;
@@ -145,6 +166,22 @@ function chunk(value: unknown): Chunk {
   return { id: count(from, "id"), rows, columns, bytes };
 }
 
+function level(from: Json, key: string): TrustLevel {
+  const value = from[key];
+  if (value !== "high" && value !== "limited" && value !== "low") throw damaged(`\`${key}\` is not a level of trust`);
+  return value;
+}
+
+function trust(value: unknown): Trust {
+  const from = object(value, "its trust");
+  return { level: level(from, "level"), recording: level(from, "recording"), reasons: names(from, "reasons"), lost: count(from, "lost") };
+}
+
+function made(value: unknown): Made {
+  const from = object(value, "what made it");
+  return { command: name(from, "command"), version: name(from, "version") };
+}
+
 function line(value: unknown, moments: number, pageblocks: number): LineRef {
   const from = object(value, "a line");
   let next = 0;
@@ -211,6 +248,8 @@ export function parseStory(source: string): Story {
   const frames = count(from, "pageblock_frames", 65535);
   if (resolution === 0 || frames === 0) throw damaged("its resolution is 0");
   return {
+    trust: from.trust === undefined ? null : trust(from.trust),
+    made: from.made === undefined ? null : made(from.made),
     name: name(from, "name"),
     title: typeof from.title === "string" ? shown(from.title) : "",
     kernel: name(from, "kernel"),

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { layOut, cornerOf, pageblockAt } from "../src/layout";
 import { parseQuery } from "../src/search";
+import { compareSentence, headSentence, trustSentence } from "../src/sentence";
+import type { App, Line } from "../src/app";
 import { buildSegment, FROM_BASE } from "../src/segment";
 import { chance } from "./make-story";
 import { BEFORE, LineState } from "../src/state";
@@ -143,4 +145,16 @@ test("colours", () => {
   assert.equal(pixel("#010203"), 0xff030201);
   assert.equal(mixed("#000000", "#ffffff", 0.5), "#808080");
   assert.deepEqual(ramp(["#000000", "#ffffff"], 3), ["#000000", "#808080", "#ffffff"]);
+});
+
+test("the page says first how far it can be trusted, and concludes nothing where that is not far", async () => {
+  const app = (trust: unknown): App => ({ story: { trust }, lines: [{}, {}] }) as unknown as App;
+  assert.deepEqual(trustSentence(app(null)), []);
+  const high = { level: "high", recording: "high", reasons: [], lost: 0 };
+  assert.equal(trustSentence(app(high)).join(""), "Trust: high: no event was lost.");
+  const low = { level: "low", recording: "low", reasons: ["7 events were lost"], lost: 7 };
+  assert.equal(trustSentence(app(low)).join(""), "Trust: low: 7 events were lost.");
+  const recorded = { ref: { kind: "recorded" } } as unknown as Line;
+  assert.match((await headSentence(app(low), recorded)).join(""), /nothing is concluded/);
+  assert.equal(compareSentence(app(low), recorded), "");
 });

@@ -1,6 +1,7 @@
 //! `pageyard compare`: settings beside each other on one recording.
 
-use crate::output::{Failure, print, print_json, say};
+use crate::made::CommandLine;
+use crate::output::{Failure, print_made, say};
 use crate::progress::Progress;
 use crate::setting::knob;
 use crate::{carried, size};
@@ -57,7 +58,7 @@ fn slow_path(text: &str) -> Result<SlowPath, String> {
 
 impl Compare {
     /// Runs the verb.
-    pub fn run(&self, json: bool) -> Result<(), Failure> {
+    pub fn run(&self, mut line: CommandLine, json: bool) -> Result<(), Failure> {
         let trace = carried::open(self.trace.as_deref())?;
         let names: Vec<&str> = match &self.engine[..] {
             [] => vec![EngineSpec::of_kernel(&trace.meta().kernel), EngineSpec::DEFAULT[0]],
@@ -89,10 +90,13 @@ impl Compare {
             }
         })?;
         drop(progress);
+        line.had("--engine", names.join(","));
+        line.had("--seeds", self.seeds);
+        let made = line.made();
         if let Some(file) = &mut file {
-            file.write_all(comparison.page().as_bytes()).map_err(|why| file.refused(&why))?;
+            file.write_all(comparison.page(Some(&made)).as_bytes()).map_err(|why| file.refused(&why))?;
         }
         file.map(WholeFile::finish).transpose()?;
-        if json { print_json(&comparison.document()) } else { print(&comparison.to_string()) }
+        print_made(json, &made, &comparison.document(), &comparison)
     }
 }

@@ -1,11 +1,13 @@
 //! `pageyard doctor`: why allocations fail, and which setting would change it.
 
-use crate::output::{Failure, print, print_json, say};
+use crate::made::CommandLine;
+use crate::output::{Failure, print_made, say};
 use crate::progress::Progress;
 use crate::record;
 use clap::Args;
 use pageyard_record::host::HostAnswers;
-use pageyard_replay::doctor::{Asked, Diagnosis, Facts, of_trace, try_settings};
+use pageyard_replay::doctor::{Asked, Diagnosis, Facts, Source, of_trace, try_settings};
+use pageyard_replay::engine::JUDGED;
 use pageyard_replay::replay::Progress as Doing;
 use pageyard_trace::failures::gfp_of_names;
 use pageyard_trace::{KernelLog, Trace, shown};
@@ -18,7 +20,7 @@ use std::time::Duration;
 /// Without an option, judges this host as it is now. Root sees more of it, and the page says what.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard doctor\n  dmesg | pageyard doctor --log -\n  pageyard doctor --trace busy.trace\n  sudo pageyard doctor --record 60\n\ndocs/design/doctor.md says how causes are found, and what the weights and confidences are."
+    after_help = "Examples:\n  pageyard doctor\n  dmesg | pageyard doctor --log -\n  pageyard doctor --trace busy.trace\n  pageyard doctor --from host\n  sudo pageyard doctor --record 60\n\ndocs/design/doctor.md says how causes are found, and what the weights and confidences are."
 )]
 pub struct Doctor {
     /// Explain the failures in a kernel's log, as dmesg prints it; `-` reads standard input
@@ -29,6 +31,11 @@ pub struct Doctor {
     #[arg(long, value_name = "TRACE", conflicts_with = "record")]
     trace: Option<PathBuf>,
 
+    /// Judge another host by a folder of its files in /proc, saved there without Pageyard; without that folder, or with
+    /// one that lacks them, prints the four commands that make it
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["log", "trace", "record"])]
+    from: Option<PathBuf>,
+
     /// Record this host for so many seconds, then do the same (needs root)
     #[arg(long, value_name = "SECONDS", value_parser = record::seconds, allow_negative_numbers = true)]
     record: Option<Duration>,
@@ -37,9 +44,8 @@ pub struct Doctor {
     #[arg(short, long, value_name = "NAME.trace", default_value = "doctor.trace", requires = "record")]
     output: PathBuf,
 
-    /// Try settings on the preset of another kernel than the recorded one: linux-6.1, linux-6.12 or linux-6.18, which
-    /// are judged
-    #[arg(long, value_name = "NAME", value_parser = ["linux-6.1", "linux-6.12", "linux-6.18"], conflicts_with = "log")]
+    /// Try settings on the preset of another kernel than the recorded one, of those compared with their kernels
+    #[arg(long, value_name = "NAME", value_parser = JUDGED, conflicts_with = "log")]
     preset: Option<String>,
 
     /// Judge this host for a request of this order [default: some whose failure is noticed]
@@ -53,7 +59,7 @@ pub struct Doctor {
 
 impl Doctor {
     /// Runs the verb.
-    pub fn run(&self, json: bool) -> Result<(), Failure> {
+    pub fn run(&self, line: &CommandLine, json: bool) -> Result<(), Failure> {
         let diagnosis = if let Some(log) = &self.log {
             of_log(log)?
         } else if let Some(trace) = &self.trace {
@@ -63,14 +69,15 @@ impl Doctor {
             let trace = record::for_a_time(&self.output, time)?;
             say(&format!("pageyard: the recording is {}\n", shown(&self.output.to_string_lossy())));
             self.of_trace(&trace)?
+        } else if let Some(folder) = &self.from {
+            self.of_answers(HostAnswers::saved(folder)?, Source::Saved)?
         } else {
-            self.of_host()?
+            self.of_answers(HostAnswers::ask()?, Source::Host)?
         };
-        if json { print_json(&diagnosis.document()) } else { print(&diagnosis.to_string()) }
+        print_made(json, &line.made(), &diagnosis.document(), &diagnosis)
     }
 
-    fn of_host(&self) -> Result<Diagnosis, Failure> {
-        let answers = HostAnswers::ask()?;
+    fn of_answers(&self, answers: HostAnswers, source: Source) -> Result<Diagnosis, Failure> {
         let facts = Facts {
             kernel: Some(answers.kernel).filter(|kernel| !kernel.is_empty()),
             settings: answers.settings,
@@ -84,7 +91,7 @@ impl Doctor {
             Some(order) => vec![self.asked(order)?],
             None => Asked::usual(&facts),
         };
-        Ok(Diagnosis::of_host(&facts, &asked, &answers.not_read))
+        Ok(Diagnosis::of_host(source, &facts, &asked, &answers.not_read))
     }
 
     fn asked(&self, order: u8) -> Result<Asked, Failure> {

@@ -10,6 +10,7 @@ mod doctor;
 mod export;
 mod import;
 mod knobs;
+pub mod made;
 mod map;
 mod moved;
 pub mod output;
@@ -22,7 +23,8 @@ mod size;
 mod summary;
 mod watch;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use made::CommandLine;
 use std::process::ExitCode;
 
 /// Linux's page allocator: replay what a host did, and see what its memory is like.
@@ -82,19 +84,23 @@ pub fn command() -> clap::Command {
 /// Runs the command on the arguments of this process, and returns its exit status.
 #[must_use]
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let command = command();
+    let parsed = command.clone().try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return output::wrong_arguments(&error),
     };
+    let line = CommandLine::of(&command, &matches, "replay");
     let verb = arguments.verb.unwrap_or(Verb::Replay(replay::Replay::default()));
     let done = match verb {
-        Verb::Replay(replay) => replay.run(arguments.json),
+        Verb::Replay(replay) => replay.run(line, arguments.json),
         Verb::Bench(moved) => Err(moved.refuse("bench", &["router"])),
         Verb::Experiment(moved) => Err(moved.refuse("experiment", &["what-if"])),
-        Verb::Summary(summary) => summary.run(arguments.json),
-        Verb::Compare(compare) => compare.run(arguments.json),
-        Verb::Map(map) => map.run(arguments.json),
-        Verb::Doctor(doctor) => doctor.run(arguments.json),
+        Verb::Summary(summary) => summary.run(&line, arguments.json),
+        Verb::Compare(compare) => compare.run(line, arguments.json),
+        Verb::Map(map) => map.run(line, arguments.json),
+        Verb::Doctor(doctor) => doctor.run(&line, arguments.json),
         Verb::Watch(watch) => watch.run(arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),

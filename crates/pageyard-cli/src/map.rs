@@ -1,6 +1,7 @@
 //! `pageyard map`: a page that shows physical memory at every moment of a recording.
 
-use crate::output::{Failure, print, print_json, say};
+use crate::made::CommandLine;
+use crate::output::{Failure, print_made, say};
 use crate::progress::Progress;
 use crate::setting::knob;
 use clap::Args;
@@ -43,7 +44,7 @@ pub struct Map {
 
 impl Map {
     /// Runs the verb.
-    pub fn run(&self, json: bool) -> Result<(), Failure> {
+    pub fn run(&self, mut line: CommandLine, json: bool) -> Result<(), Failure> {
         let trace = crate::carried::open(self.trace.as_deref())?;
         let names: Vec<&str> = match &self.engine[..] {
             [] => vec![EngineSpec::of_kernel(&trace.meta().kernel)],
@@ -57,24 +58,25 @@ impl Map {
         // A replay may take long: what is wrong with the file is said before.
         let mut file = WholeFile::create(&self.output)?;
         let mut progress = Progress::new();
-        let story = tell(&trace, &engines, &mut |doing, done, all| match doing {
+        line.had("--engine", if names.is_empty() { "none".to_owned() } else { names.join(",") });
+        let mut story = tell(&trace, &engines, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
             Doing::Recorded => progress.at("following the recording", done, all),
             Doing::Preparing(engine) => progress.wait(&format!("preparing {engine}, {done} s")),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
         })?;
+        let made = line.made();
+        story.made_by(&made);
         progress.wait("writing");
         let start = Instant::now();
         story.write_page(VIEWER, &mut file).map_err(|why| file.refused(&why))?;
         let written = file.finish()?;
         let document = story.document(written, start.elapsed());
         drop(progress);
-        if json {
-            return print_json(&document);
-        }
         let lines: Vec<&str> = document.lines.iter().map(|line| line.line.as_str()).collect();
         let mut text = format!(
-            "{}: {}, {} pageblocks at {} moments {:.1} ms apart: {}. Open it in a browser.\n",
+            "{}{}: {}, {} pageblocks at {} moments {:.1} ms apart: {}. Open it in a browser.\n",
+            document.trust,
             shown(&self.output.to_string_lossy()),
             bytes(written),
             count(document.pageblocks),
@@ -85,6 +87,6 @@ impl Map {
         for left_out in &document.left_out {
             text += &format!("Left out: {}\n", shown(left_out));
         }
-        print(&text)
+        print_made(json, &made, &document, &text.trim_end())
     }
 }

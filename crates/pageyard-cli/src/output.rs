@@ -1,8 +1,9 @@
 //! Results go to standard output, everything else to standard error.
 
-use pageyard_trace::document::{Document, Versioned};
+use pageyard_trace::document::{Document, Made, Versioned};
 use pageyard_trace::shown;
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -36,7 +37,25 @@ pub fn print(text: &str) -> Result<(), Failure> {
 ///
 /// JSON itself escapes the controls of ASCII only. The others are between quotes, where their escapes mean the same.
 pub fn print_json<T: Document>(document: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string(&Versioned::of(document))?;
+    print_versioned(&Versioned::of(document))
+}
+
+/// Prints a result as JSON or as text, and what made it.
+pub fn print_made<T: Document>(
+    json: bool,
+    made: &Made,
+    document: &T,
+    text: &dyn Display,
+) -> Result<(), Failure> {
+    if json {
+        print_versioned(&Versioned::of(document).made(made))
+    } else {
+        print(&format!("{text}\n{made}\n"))
+    }
+}
+
+fn print_versioned<T: Document>(document: &Versioned<'_, T>) -> Result<(), Failure> {
+    let text = serde_json::to_string(document)?;
     if text.chars().any(char::is_control) {
         let escaped: String = text
             .chars()

@@ -1,12 +1,15 @@
 //! `pageyard replay`: a trace re-executed on engines, side by side.
 
-use crate::output::{Failure, print, print_json};
+use crate::made::CommandLine;
+use crate::output::{Failure, print_made};
 use crate::progress::Progress;
 use crate::setting::knob;
 use crate::{carried, size};
 use clap::Args;
 use pageyard_replay::engine::EngineSpec;
-use pageyard_replay::replay::{Follow, MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_replay::replay::{
+    Follow, MOST_SAMPLES, Progress as Doing, ReplayOptions, SAMPLES, SlowPath, replay,
+};
 use pageyard_trace::Trace;
 use pageyard_trace::series::{SeriesFolder, SeriesFormat};
 use std::path::PathBuf;
@@ -115,7 +118,7 @@ impl Replay {
     }
 
     /// Runs the verb.
-    pub fn run(&self, json: bool) -> Result<(), Failure> {
+    pub fn run(&self, mut line: CommandLine, json: bool) -> Result<(), Failure> {
         let default = if self.threads { EngineSpec::DEFAULT_THREADS } else { EngineSpec::DEFAULT };
         let named = self.engine.iter().map(String::as_str);
         let names: Vec<&str> = if self.engine.is_empty() { default.to_vec() } else { named.collect() };
@@ -153,11 +156,10 @@ impl Replay {
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
         })?;
         drop(progress);
-        if json {
-            print_json(&report)?
-        } else {
-            print(&report.to_string())?
-        }
+        line.had("--engine", names.join(","));
+        line.had("--opening", options.opening_seed);
+        line.had("--samples", options.samples.unwrap_or(SAMPLES));
+        print_made(json, &line.made(), &report, &report)?;
         if let Some(out) = &self.out {
             report.write_series(out, self.format.unwrap_or_default())?;
         }

@@ -3,7 +3,8 @@
 mod several;
 
 use crate::carried;
-use crate::output::{Failure, print, print_json};
+use crate::made::CommandLine;
+use crate::output::{Failure, print, print_json, print_made};
 use crate::progress::Progress;
 use clap::Args;
 use pageyard_record::HostSummary;
@@ -40,7 +41,7 @@ pub struct SummaryArguments {
 
 impl SummaryArguments {
     /// Runs the verb.
-    pub fn run(&self, json: bool) -> Result<(), Failure> {
+    pub fn run(&self, line: &CommandLine, json: bool) -> Result<(), Failure> {
         if self.host {
             let host = HostSummary::collect(self.asked_for()?)?;
             return if json { print_json(&host.document()) } else { print(&host.to_string()) };
@@ -66,12 +67,12 @@ impl SummaryArguments {
                 _ => progress.at("following the recording", done, all),
             })?;
             drop(progress);
-            return if json { print_json(&report.document()) } else { print(&report.to_string()) };
+            return print_made(json, &line.made(), &report.document(), &report);
         }
         let rows = trace.rows()?;
         let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
         drop(progress);
-        if json { print_json(&summary.document()) } else { print(&summary.to_string()) }
+        print_made(json, &line.made(), &summary.document(), &summary)
     }
 
     fn asked_for(&self) -> Result<AskedFor, Failure> {

@@ -204,7 +204,7 @@ impl Recording {
             let mut tell = |_, doing: Progress<'_>, done, all| tell(&step(&doing), done, all);
             let comparison =
                 compare(&self.0, &engines, seeds, &options, &mut tell).map_err(|why| why.to_string())?;
-            Ok((said(&comparison.document(), &comparison)?, comparison.page()))
+            Ok((said(&comparison.document(), &comparison)?, comparison.page(None)))
         })
     }
 }

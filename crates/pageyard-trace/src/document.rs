@@ -1,5 +1,7 @@
 //! JSON documents, each of which names its schema.
 
+use std::fmt;
+
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -23,10 +25,28 @@ pub trait Document: Serialize {
     }
 }
 
+/// The command that made a text, a page or a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Made {
+    /// The command with its settings, those included that were not given: pasted into a shell, it does the same again.
+    pub command: String,
+    /// The version of Pageyard.
+    pub version: &'static str,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Made by version {} of: {}", self.version, self.command)
+    }
+}
+
 /// A document under the name of its schema.
 #[derive(Serialize)]
 pub struct Versioned<'a, T> {
     schema: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made: Option<&'a Made>,
     #[serde(flatten)]
     document: &'a T,
 }
@@ -34,7 +54,13 @@ pub struct Versioned<'a, T> {
 impl<'a, T: Document> Versioned<'a, T> {
     /// Names a document's schema.
     pub fn of(document: &'a T) -> Versioned<'a, T> {
-        Versioned { schema: T::SCHEMA, document }
+        Versioned { schema: T::SCHEMA, made: None, document }
+    }
+
+    /// Says what made it.
+    #[must_use]
+    pub fn made(self, made: &'a Made) -> Versioned<'a, T> {
+        Versioned { made: Some(made), ..self }
     }
 }
 
@@ -50,10 +76,24 @@ pub fn schema<T: Document + schemars::JsonSchema>() -> Value {
     schema["title"] = T::SCHEMA.into();
     schema["properties"]["schema"] =
         serde_json::json!({ "description": "The name and the version of this schema.", "const": T::SCHEMA });
+    if schema["properties"].get("made").is_none() {
+        schema["properties"]["made"] = made_schema();
+    }
     if !schema["required"].is_array() {
         schema["required"] = Value::Array(Vec::new());
     }
     schema["required"].as_array_mut().expect("it is one now").insert(0, "schema".into());
+    schema
+}
+
+/// Describes what every document may have about its making. One that says more of it has its own.
+#[cfg(feature = "schema")]
+fn made_schema() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with(|settings| settings.meta_schema = None);
+    let mut schema = settings.into_generator().into_root_schema_for::<Made>().to_value();
+    schema.as_object_mut().expect("a type with fields is an object").remove("title");
     schema
 }
 

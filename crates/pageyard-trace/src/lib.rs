@@ -9,6 +9,7 @@
 //! * [`failures`] says what requests that got nothing asked for; [`contents`] says what frames and pageblocks hold.
 //! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile,
 //!   [`SampleReader`] what the host's own texts said of its free memory.
+//! * [`Trust`] judges how far an answer can be trusted that stands on one.
 //! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
 //! * [`proctext`] reads the texts in which Linux reports its allocator, [`kernel_log`] what it logs of refused
@@ -43,6 +44,7 @@ pub mod source;
 mod summary;
 pub mod text;
 mod trace;
+mod trust;
 mod whole_file;
 mod writer;
 
@@ -68,8 +70,9 @@ pub use summary::{
     SampledZoneDocument, SamplesDocument, SeveralDocument, Span, Summary, SummaryDocument, TYPES,
     TotalsOfOne,
 };
-pub use text::{grouped, lost_pct, lost_sentence, shown};
+pub use text::{grouped, shown};
 pub use trace::Trace;
+pub use trust::{ReplayTrust, Trust, TrustLevel, lost_pct, lost_sentence};
 pub use whole_file::WholeFile;
 pub use writer::{
     MovesWriter, SalvageDocument, Salvaged, SalvagedMoves, SalvagedSamples, SamplesWriter, TraceWriter,

@@ -68,33 +68,6 @@ pub fn quoted(text: &[u8]) -> String {
     cut(&escaped(&text), LONGEST)
 }
 
-/// The percentage of lost events above which a trace no longer shows what happened: about the share of a compile job's
-/// frees that are of memory older than its recording.
-const UNFIT_PCT: f64 = 1.0;
-
-/// Returns the lost events as a percentage of all; 0 where there were none.
-#[must_use]
-pub fn lost_pct(lost: u64, kept: u64) -> f64 {
-    100.0 * lost as f64 / (lost as f64 + kept as f64).max(1.0)
-}
-
-/// Explains what losing `lost` events and keeping `kept` means; nothing where none were lost.
-#[must_use]
-pub fn lost_sentence(lost: u64, kept: u64) -> Option<String> {
-    if lost == 0 {
-        return None;
-    }
-    let pct = lost_pct(lost, kept);
-    let lost = format!("{} were lost, {pct:.2} % of all", grouped(lost));
-    Some(if pct < UNFIT_PCT {
-        format!("{lost}: every count is low by about as much")
-    } else {
-        format!(
-            "{lost}: too many for a replay or a count to be trusted; record again, with less else running"
-        )
-    })
-}
-
 /// Writes a share as a percentage.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -107,13 +80,17 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 
 /// Writes frames as a size that people know.
 pub fn size(frames: u64) -> String {
-    let bytes = frames as f64 * pageyard::PAGE_SIZE as f64;
-    let (unit, scale) = match frames {
-        0..256 => ("KiB", 1024.0),
-        256..262_144 => ("MiB", 1024.0 * 1024.0),
-        _ => ("GiB", 1024.0 * 1024.0 * 1024.0),
+    size_of_kib(frames.saturating_mul(pageyard::PAGE_SIZE / 1024))
+}
+
+/// Writes KiB as a size that people know.
+pub fn size_of_kib(kib: u64) -> String {
+    let (unit, scale) = match kib {
+        0..1024 => ("KiB", 1.0),
+        1024..1_048_576 => ("MiB", 1024.0),
+        _ => ("GiB", 1024.0 * 1024.0),
     };
-    format!("{:.1} {unit}", bytes / scale)
+    format!("{:.1} {unit}", kib as f64 / scale)
 }
 
 /// Rows of cells. The first column is words and lines up on the left, the others on the right.
@@ -184,16 +161,6 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
-    }
-
-    #[test]
-    fn a_seventh_of_all_events_is_not_a_little() {
-        assert_eq!(lost_sentence(0, 10), None);
-        let few = lost_sentence(317, 2_000_000).unwrap();
-        assert_eq!(few, "317 were lost, 0.02 % of all: every count is low by about as much");
-        let many = lost_sentence(317_000, 1_683_000).unwrap();
-        assert!(many.starts_with("317,000 were lost, 15.85 % of all: too many"), "{many}");
-        assert!(lost_sentence(u64::MAX, u64::MAX).unwrap().contains("50.00 %"));
     }
 
     #[test]

@@ -23,14 +23,18 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes it, where it is not there.
+    /// Makes it, where it is not there, and tries whether it can be written: a failure must not be the first to learn
+    /// that it cannot.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be made or written.
     pub fn make(path: &Path, keep: usize, room: u64) -> Result<Folder, Failure> {
-        fs::create_dir_all(path).map_err(|e| {
-            Failure(format!("{} cannot be made: {}", shown(&path.to_string_lossy()), reason(&e)))
-        })?;
+        let fail = |what: &str, e: &std::io::Error| {
+            Failure(format!("{} cannot be {what}: {}", shown(&path.to_string_lossy()), reason(e)))
+        };
+        fs::create_dir_all(path).map_err(|e| fail("made", &e))?;
+        let tried = path.join(format!("{NAME}tried-{}", std::process::id()));
+        fs::File::create(&tried).and_then(|_| fs::remove_file(&tried)).map_err(|e| fail("written", &e))?;
         Ok(Folder { path: path.to_owned(), keep, room })
     }
 

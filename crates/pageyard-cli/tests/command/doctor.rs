@@ -59,6 +59,30 @@ fn a_log_comes_through_a_pipe() {
 }
 
 #[test]
+fn another_host_is_judged_by_its_saved_files() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor/host");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let why = PAGEYARD.failure(&["doctor", "--from", path]);
+    assert!(why.contains("cp /proc/{buddyinfo,zoneinfo") && why.contains("tar czf"), "{why}");
+    // Not all can be read by everybody.
+    for name in ["buddyinfo", "zoneinfo", "pagetypeinfo", "vmstat", "meminfo"] {
+        if let Ok(text) = fs::read(format!("/proc/{name}")) {
+            fs::write(folder.join(name), text).unwrap();
+        }
+    }
+    fs::write(folder.join("version"), "Linux version 5.10.0-8-amd64 (builder@host) (gcc)\n").unwrap();
+    fs::write(folder.join("sysctl"), "vm.min_free_kbytes = 67584\nkernel.ostype = Linux\n").unwrap();
+    let document = PAGEYARD.json(&["doctor", "--json", "--from", path]);
+    assert_eq!((&document["source"], &document["kernel"]), (&"saved".into(), &"5.10.0-8-amd64".into()));
+    let asked = |key: &str| document[key].as_array().unwrap().len();
+    assert!(asked("failed") + asked("served") >= 3, "{document}");
+    let text = String::from_utf8(PAGEYARD.stdout(&["doctor", "--from", path])).unwrap();
+    assert!(text.contains("when its files were saved"), "{text}");
+}
+
+#[test]
 fn this_host_is_judged_in_two_seconds() {
     let timed = || {
         let start = Instant::now();
@@ -89,7 +113,8 @@ fn numbers_of_the_page_are_in_the_document() {
 #[test]
 fn settings_are_tried_on_a_recording_of_a_judged_kernel() {
     let document = PAGEYARD.json(&["doctor", "--json", "--trace", &trace("guest-6.12-huge")]);
-    assert_eq!(document["failures"], 308, "{document}");
+    // 261 more are first tries on one node.
+    assert_eq!((&document["failures"], &document["first_tries"]), (&47.into(), &261.into()), "{document}");
     let causes = document["causes"].as_array().unwrap();
     let tried: Vec<_> = causes.iter().filter(|c| c["predicted"].is_object()).collect();
     assert!(!tried.is_empty(), "{document}");
@@ -132,7 +157,7 @@ fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_
     }
     fs::write(format!("{path}/meta.json"), meta.to_string()).unwrap();
     let document = PAGEYARD.json(&["doctor", "--json", "--trace", &path]);
-    assert_eq!((&document["failures"], &document["unexplained"]), (&308.into(), &308.into()), "{document}");
+    assert_eq!((&document["failures"], &document["unexplained"]), (&47.into(), &47.into()), "{document}");
     assert!(document["causes"].as_array().unwrap().is_empty(), "{document}");
 }
 
@@ -173,7 +198,7 @@ fn a_kernel_without_a_judged_preset_gets_no_prediction() {
 fn what_is_no_log_or_trace_is_refused_in_a_sentence() {
     let no_failure = written("boring.txt", b"[    0.000000] Linux version 6.12\n[    1.0] all is well\n");
     let why = PAGEYARD.failure(&["doctor", "--log", no_failure.to_str().unwrap()]);
-    assert!(why.contains("has no `page allocation failure`"), "{why}");
+    assert!(why.contains("no report of an allocation that failed"), "{why}");
     let binary = written("binary", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
     let why = PAGEYARD.failure(&["doctor", "--log", binary.to_str().unwrap(), "--json"]);
     assert!(why.contains("it is no text"), "{why}");

@@ -12,6 +12,7 @@ mod recording;
 mod sampled;
 mod schemas;
 mod series;
+mod trust;
 mod verbs;
 mod watch;
 

@@ -264,7 +264,10 @@ fn a_killed_recording_can_be_saved() {
     assert!(document["events"].as_u64().unwrap() > 0 && document["partial"] == "the recorder was killed");
     assert_eq!(names(&folder), ["a.trace"]);
     let out = pageyard(&folder, &["summary", "a.trace"]);
-    assert!(String::from_utf8_lossy(&out.stdout).contains("Partial, because the recorder was killed"));
+    assert!(
+        String::from_utf8_lossy(&out.stdout)
+            .contains("the recording ended early, because the recorder was killed")
+    );
     assert!(pageyard(&folder, &["replay", "a.trace", "--json"]).status.success());
 }
 

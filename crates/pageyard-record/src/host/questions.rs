@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pageyard_trace::proctext::Zoneinfo;
 use pageyard_trace::source::reason;
-use pageyard_trace::{Pageblocks, ProcTexts, TraceError};
+use pageyard_trace::{Pageblocks, ProcTexts, TraceError, shown};
 
 use super::kpageflags;
 
@@ -132,6 +132,70 @@ impl HostAnswers {
             not_read: missing,
         })
     }
+}
+
+/// The commands that save what a doctor asks of a host on which Pageyard is not.
+pub const COMMANDS: &str =
+    "mkdir host && cp /proc/{buddyinfo,zoneinfo,pagetypeinfo,vmstat,meminfo,version} host/
+sysctl -a > host/sysctl
+dmesg > host/dmesg
+tar czf host.tgz host";
+
+impl HostAnswers {
+    /// Reads the answers of another host from the files that four commands save there, which the error names.
+    ///
+    /// # Errors
+    /// When `buddyinfo` or `zoneinfo` is not there or cannot be read.
+    pub fn saved(folder: &Path) -> Result<HostAnswers, TraceError> {
+        let mut not_read = Vec::new();
+        let mut text = |name: &str, what: &str| {
+            read(&folder.join(name)).unwrap_or_else(|(_, why)| {
+                not_read.push(format!(
+                    "{} cannot be read: {why}. {what}",
+                    shown(&folder.join(name).to_string_lossy())
+                ));
+                String::new()
+            })
+        };
+        let texts = ProcTexts {
+            buddyinfo: text("buddyinfo", ""),
+            zoneinfo: text("zoneinfo", ""),
+            pagetypeinfo: text("pagetypeinfo", "Without it, of which type free blocks are is not known."),
+            vmstat: text("vmstat", "Without it, what could be reclaimed is not known."),
+        };
+        let meminfo =
+            text("meminfo", "Without it, frames count as 4 KiB, and huge pages set aside are not known.");
+        let version = text("version", "Without it, only settings that every kernel has are named.");
+        let sysctl = text("sysctl", "Without it, settings are not known.");
+        if texts.buddyinfo.is_empty() || texts.zoneinfo.is_empty() {
+            return Err(TraceError::Unreadable {
+                file: shown(&folder.to_string_lossy()),
+                why: format!(
+                    "buddyinfo or zoneinfo is not in it. On the host, these commands make such a folder:\n{COMMANDS}"
+                ),
+            });
+        }
+        let release = version.strip_prefix("Linux version ").and_then(|rest| rest.split(' ').next());
+        not_read.push("Saved files do not say what each pageblock holds: `pageyard doctor` on the host itself, as root, does.".to_owned());
+        Ok(HostAnswers {
+            kernel: shown(release.unwrap_or_default()),
+            texts,
+            meminfo,
+            settings: of_sysctl(&sysctl),
+            pageblocks: None,
+            not_read: not_read.into_iter().map(|sentence| sentence.trim_end().to_owned()).collect(),
+        })
+    }
+}
+
+/// Reads the settings in `vm.min_free_kbytes = 67584`, a line each.
+fn of_sysctl(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        let name = name.trim().replacen('.', "/", 1);
+        SETTINGS.contains(&name.as_str()).then(|| (name, shown(value.trim())))
+    });
+    pairs.collect()
 }
 
 /// Frames of which it is asked what they hold, at most: the kernel takes about an eighth of a microsecond for each.

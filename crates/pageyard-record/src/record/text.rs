@@ -78,7 +78,7 @@ impl RecordDocument<'_> {
             );
         }
         if let Some(lost) = lost_sentence(self.lost, self.events) {
-            let _ = writeln!(out, "  of the events {lost}");
+            let _ = writeln!(out, "  {lost}");
         }
         if let Some(why) = self.partial {
             let _ = writeln!(out, "  partial, because {why}: the trace has what was written until then");

@@ -210,6 +210,7 @@ fn shortened(name: &str) -> String {
 mod tests {
     use super::super::Objective;
     use super::*;
+    use pageyard_trace::{Meta, Trust};
 
     fn interval(low: f64, mean: f64, high: f64) -> Interval {
         Interval { mean, low, high }
@@ -254,6 +255,7 @@ mod tests {
         let metric = Metric { name: "work".to_owned(), objective: Objective::Work, values };
         let settings = ["a", "b", "c"].map(str::to_owned).to_vec();
         let comparison = Comparison {
+            trust: Trust::of(&Meta::new(2), 1),
             trace: String::new(),
             kernel: String::new(),
             settings,
@@ -293,6 +295,7 @@ mod tests {
         let metric =
             Metric { name: String::new(), objective: Objective::Work, values: vec![vec![Some(f64::NAN)]] };
         let comparison = Comparison {
+            trust: Trust::of(&Meta::new(2), 1),
             trace: String::new(),
             kernel: String::new(),
             settings: vec![String::new()],

@@ -1,6 +1,7 @@
 //! A comparison as a document.
 
 use super::{Comparison, Interval};
+use pageyard_trace::Trust;
 use pageyard_trace::document::Document;
 use serde::Serialize;
 
@@ -8,6 +9,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompareDocument<'a> {
+    /// How far the replays can be trusted: those of the opening state that can be trusted least.
+    pub trust: &'a Trust,
     /// The trace's name.
     pub trace: &'a str,
     /// The kernel that was recorded.
@@ -77,6 +80,7 @@ impl Comparison {
             })
         });
         CompareDocument {
+            trust: &self.trust,
             trace: &self.trace,
             kernel: &self.kernel,
             settings: &self.settings,

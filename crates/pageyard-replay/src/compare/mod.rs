@@ -18,7 +18,7 @@ use crate::error::ReplayError;
 use crate::latency::LatencySummary;
 use crate::replay::{EngineReport, Progress, ReplayOptions, replay};
 use pageyard::Counter;
-use pageyard_trace::Trace;
+use pageyard_trace::{Trace, Trust};
 
 /// Opening states that settings are compared from unless asked otherwise.
 pub const SEEDS: u64 = 5;
@@ -91,6 +91,8 @@ impl Metric {
 /// Settings beside each other.
 #[derive(Clone, Debug)]
 pub struct Comparison {
+    /// How far the replays can be trusted: those of the opening state that can be trusted least.
+    pub trust: Trust,
     /// The trace's name and kernel.
     pub trace: String,
     /// The kernel that was recorded.
@@ -119,6 +121,7 @@ pub fn compare(
         return Err(ReplayError::OutOfRange { of: "seeds", asked: seeds, most: MOST_SEEDS });
     }
     let mut comparison = Comparison {
+        trust: Trust::of(trace.meta(), trace.rows()?),
         trace: trace.name().to_owned(),
         kernel: trace.meta().kernel.clone(),
         settings: settings.iter().map(|spec| spec.label().to_owned()).collect(),
@@ -129,6 +132,10 @@ pub fn compare(
         let options = ReplayOptions { opening_seed: seed, ..options.clone() };
         let report =
             replay(trace, settings, &options, &mut |doing, done, all| progress(seed, doing, done, all))?;
+        comparison.trust = match seed {
+            0 => report.trust,
+            _ => comparison.trust.or_lower(report.trust),
+        };
         for (setting, engine) in report.engines.iter().enumerate() {
             if !engine.is_sound() {
                 let why = format!("{} broke its promises in the replay of seed {seed}", engine.name);
@@ -217,7 +224,11 @@ fn figures(engine: &EngineReport) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pageyard_trace::Document;
+    use pageyard_trace::{Document, Meta};
+
+    fn trusted() -> Trust {
+        Trust::of(&Meta::new(2), 1)
+    }
 
     #[test]
     fn a_figure_that_one_replay_does_not_know_has_no_mean_and_no_change() {
@@ -227,6 +238,7 @@ mod tests {
         assert_eq!((metric.of(1), metric.change(1), metric.differs(1)), (None, None, false));
         assert!(metric.differs(2) && metric.change(2).is_some_and(|of| of.mean == 3.0));
         let comparison = Comparison {
+            trust: trusted(),
             trace: "busy".to_owned(),
             kernel: "Linux 6.1.0".to_owned(),
             settings: ["first", "unknown", "third"].map(str::to_owned).into(),
@@ -238,7 +250,7 @@ mod tests {
         assert_eq!(settings, ["first", "third"]);
         let text = comparison.to_string();
         assert!(text.contains(" - ") && !text.contains(" 0 "), "{text}");
-        let page = comparison.page();
+        let page = comparison.page(None);
         assert!(
             page.contains("data-setting=\"third\"") && !page.contains("data-setting=\"unknown\""),
             "{page}"
@@ -250,6 +262,7 @@ mod tests {
     fn changes_from_a_first_setting_that_does_not_know_a_figure_are_left_out() {
         let values = vec![vec![None], vec![Some(7.0)]];
         let comparison = Comparison {
+            trust: trusted(),
             trace: "busy".to_owned(),
             kernel: "Linux 6.1.0".to_owned(),
             settings: ["first", "second"].map(str::to_owned).into(),
@@ -263,6 +276,6 @@ mod tests {
             json["rows"][0].get("change").is_none() && json["rows"][0].get("differs").is_none(),
             "{json}"
         );
-        assert!(comparison.page().contains(">7</text>"));
+        assert!(comparison.page(None).contains(">7</text>"));
     }
 }

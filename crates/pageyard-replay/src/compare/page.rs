@@ -4,6 +4,8 @@ use super::chart::{ALIKE, DIFFERS, FIRST};
 use super::text::interval;
 use super::{Comparison, Metric, Objective};
 use crate::text::{markup, shown};
+use pageyard_trace::document::Made;
+use pageyard_trace::text::escaped;
 use std::fmt::Write;
 
 /// How the page looks: by the reader's choice of dark or light, and on paper.
@@ -15,8 +17,9 @@ const POLICY: &str =
 
 impl Comparison {
     /// Returns it as a page of its own: for each objective charts and tables of what differs, then the rest.
+    /// `made` says what made it.
     #[must_use]
-    pub fn page(&self) -> String {
+    pub fn page(&self, made: Option<&Made>) -> String {
         let mut page = String::new();
         let title = format!("{}: {} settings compared", markup(&shown(&self.trace)), self.settings.len());
         let _ = write!(
@@ -24,7 +27,8 @@ impl Comparison {
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\n\
-             <style>{STYLE}</style></head>\n<body>\n<header><h1>{title}</h1>\n{}</header>\n<main>\n",
+             <style>{STYLE}</style></head>\n<body>\n<header>{}<h1>{title}</h1>\n{}</header>\n<main>\n",
+            self.trust_box(),
             self.introduction(),
         );
         let mut charts = 0;
@@ -44,18 +48,34 @@ impl Comparison {
             page.push_str("</div>\n");
             self.table(&mut page, title, &differ);
             if !same.is_empty() {
-                let _ = writeln!(
-                    page,
-                    "<details><summary>No difference beyond that between seeds: {}</summary>",
-                    same.len()
-                );
+                let _ = writeln!(page, "<details><summary>{}: {}</summary>", self.alike(), same.len());
                 self.table(&mut page, title, &same);
                 page.push_str("</details>\n");
             }
             page.push_str("</section>\n");
         }
-        page.push_str("</main></body></html>\n");
+        page.push_str("</main>\n");
+        if let Some(made) = made {
+            let _ = writeln!(
+                page,
+                "<footer><p>Made by version {} of</p><pre>{}</pre></footer>",
+                made.version,
+                markup(&escaped(&made.command))
+            );
+        }
+        page.push_str("</body></html>\n");
         page
+    }
+
+    /// Says how far the page can be trusted.
+    fn trust_box(&self) -> String {
+        let level = self.trust.level.name();
+        let reasons: Vec<String> =
+            self.trust.words().iter().map(|why| format!("<li>{}.</li>", markup(why))).collect();
+        format!(
+            "<aside class=\"trust {level}\"><p>Trust: <strong>{level}</strong></p><ul>{}</ul></aside>\n",
+            reasons.join("")
+        )
     }
 
     /// Says what was compared, how to read it, and how much differs.
@@ -83,15 +103,23 @@ impl Comparison {
                 }
             })
             .collect();
+        let differ = match self.trust.is_low() {
+            true => "No conclusion is drawn from figures that so much speaks against.".to_owned(),
+            false => format!(
+                "Figures that differ from <strong>{first}</strong> by more than seeds do: {}.",
+                counts.join("; ")
+            ),
+        };
         let _ = write!(
             text,
-            "</p>\n<p>Figures that differ from <strong>{first}</strong> by more than seeds do: {}.</p>\n\
-             <ul class=\"key\"><li>{}{first}, and dashed its mean</li><li>{}differs from it, bold in tables</li>\
-             <li>{}no difference beyond that between seeds</li></ul>\n",
-            counts.join("; "),
+            "</p>\n<p>{differ}</p>\n\
+             <ul class=\"key\"><li>{}{first}, and dashed its mean</li><li>{}differs from it{}</li>\
+             <li>{}{}</li></ul>\n",
             key(FIRST),
             key(DIFFERS),
+            if self.trust.is_low() { " in these replays" } else { ", bold in tables" },
             key(ALIKE),
+            self.alike().to_lowercase(),
         );
         text
     }
@@ -110,7 +138,7 @@ impl Comparison {
         for metric in metrics {
             let _ = write!(page, "<tr><th scope=\"row\">{}</th>", markup(&shown(&metric.name)));
             for n in 0..self.settings.len() {
-                let class = if metric.differs(n) { " class=\"differs\"" } else { "" };
+                let class = if metric.differs(n) && !self.trust.is_low() { " class=\"differs\"" } else { "" };
                 let _ = write!(page, "<td{class}>{}</td>", interval(metric.of(n)));
             }
             page.push_str("</tr>\n");
@@ -129,6 +157,7 @@ fn key(symbol: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard_trace::{Meta, Trust};
 
     #[test]
     fn names_cannot_leave_their_place() {
@@ -141,13 +170,14 @@ mod tests {
             values: [[1.0, 2.0], [5.0, 6.0], [1.0, 2.0]].map(|of| of.map(Some).to_vec()).to_vec(),
         };
         let comparison = Comparison {
+            trust: Trust::of(&Meta::new(2), 1),
             trace: evil.clone(),
             kernel: evil.clone(),
             settings: vec![evil.clone(), evil.clone(), evil],
             seeds: 2,
             metrics: vec![metric],
         };
-        let page = comparison.page();
+        let page = comparison.page(None);
         assert!(!page.contains("<script") && page.matches("</h1>").count() == 1, "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;"));
         // Every quote of a name is written as one, so no attribute ends early; nothing acts on the text around it.
@@ -165,6 +195,7 @@ mod tests {
             values: vec![vec![Some(1.0); 3], vec![Some(second); 3]],
         };
         let comparison = Comparison {
+            trust: Trust::of(&Meta::new(2), 1),
             trace: "busy".to_owned(),
             kernel: "Linux 6.1.0".to_owned(),
             settings: vec!["a".to_owned(), "b".to_owned()],
@@ -176,7 +207,7 @@ mod tests {
                 metric("pcp_refill", Objective::Work, 1.0),
             ],
         };
-        let page = comparison.page();
+        let page = comparison.page(None);
         let drawn: Vec<&str> =
             page.split("<h3 id=\"chart-").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
         assert_eq!(drawn, ["failures", "zone_lock"]);

@@ -29,6 +29,11 @@ pub(super) fn interval(of: Option<Interval>) -> String {
 }
 
 impl Comparison {
+    /// Returns what figures are called that differ by no more than seeds do.
+    pub(super) fn alike(&self) -> &'static str {
+        if self.trust.is_low() { "Alike in these replays" } else { "No difference beyond that between seeds" }
+    }
+
     /// Returns the metrics of an objective: those that differ between settings, or that a setting does not know, apart
     /// from the others.
     pub(super) fn split(&self, objective: Objective) -> (Vec<&Metric>, Vec<&Metric>) {
@@ -45,6 +50,7 @@ impl fmt::Display for Comparison {
         } else {
             format!("{} opening states", self.seeds)
         };
+        write!(f, "{}", self.trust)?;
         writeln!(
             f,
             "{} ({}), replayed from {seeds} on each setting.",
@@ -68,8 +74,11 @@ impl fmt::Display for Comparison {
             }
             if !same.is_empty() {
                 let names: Vec<&str> = same.iter().map(|metric| metric.name.as_str()).collect();
-                writeln!(f, "  No difference beyond that between seeds: {}.", names.join(", "))?;
+                writeln!(f, "  {}: {}.", self.alike(), names.join(", "))?;
             }
+        }
+        if self.trust.is_low() {
+            writeln!(f, "\nNo conclusion is drawn from figures that so much speaks against.")?;
         }
         if self.seeds > 1 {
             writeln!(

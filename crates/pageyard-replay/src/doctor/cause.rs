@@ -32,11 +32,23 @@ pub enum Cause {
     UnmovableScattered,
     /// Free memory is scattered among frames that compaction could move.
     MovableScattered,
+    /// Free memory is scattered, among what is not known.
+    Scattered,
+    /// A memory control group is at its limit.
+    GroupLimit,
+    /// The range of virtual addresses for large requests has no gap of that size.
+    VmallocSpace,
+    /// Something in a contiguous area could not be moved away.
+    AreaBusy,
+    /// A pool of huge pages could not be filled.
+    PoolShort,
+    /// Reclaim made progress, slower than the request asked.
+    SlowReclaim,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 12] = [
+    pub const ALL: [Cause; 18] = [
         Cause::NodeLimit,
         Cause::LowZone,
         Cause::LowmemReserve,
@@ -49,6 +61,12 @@ impl Cause {
         Cause::HugePagesReserved,
         Cause::UnmovableScattered,
         Cause::MovableScattered,
+        Cause::Scattered,
+        Cause::GroupLimit,
+        Cause::VmallocSpace,
+        Cause::AreaBusy,
+        Cause::PoolShort,
+        Cause::SlowReclaim,
     ];
 
     /// Says what it is, as the beginning of a paragraph.
@@ -62,11 +80,17 @@ impl Cause {
             Cause::ContiguousAreas => "Memory is set aside for contiguous areas (CMA)",
             Cause::PerCpuLists => "Free memory lies in per-CPU lists",
             Cause::OutOfMemory => "Memory is used up",
-            Cause::LowReserve => "The reserve for requests that cannot wait is too small",
+            Cause::LowReserve => "Too little was free for a request that cannot wait",
             Cause::DefragMode => "defrag_mode keeps types apart",
             Cause::HugePagesReserved => "Reserved huge pages hold memory",
             Cause::UnmovableScattered => "Free memory is scattered among frames that cannot be moved",
             Cause::MovableScattered => "Free memory is scattered among movable frames",
+            Cause::Scattered => "Free memory is scattered: no block of that order is there",
+            Cause::GroupLimit => "A memory control group is at its limit",
+            Cause::VmallocSpace => "The range of virtual addresses has no room (vmalloc)",
+            Cause::AreaBusy => "Something in the contiguous area could not be moved away",
+            Cause::PoolShort => "The pool of huge pages could not be filled",
+            Cause::SlowReclaim => "Reclaim was slower than the request needed",
         }
     }
 }

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pageyard_trace::KernelLog;
+use pageyard_trace::kernel_log::LoggedFailure;
+use pageyard_trace::{KernelLog, Trust};
 
 use super::cause::{Cause, Finding, Setting};
+use super::effect::{effect, helps_now};
 use super::facts::{Asked, Facts};
-use super::rules::{Case, at_risk, findings};
+use super::report::{Report, named};
+use super::rules::{Case, ZoneCheck, at_risk, findings};
+use super::settings;
 use super::trial::{Confidence, Predicted};
 
 /// Where the facts come from.
@@ -14,6 +18,8 @@ use super::trial::{Confidence, Predicted};
 pub enum Source {
     /// This host as it is: requests that would fail.
     Host,
+    /// A host's files, saved earlier: requests that would have failed then.
+    Saved,
     /// A kernel's log.
     Log,
     /// A recording.
@@ -25,6 +31,8 @@ pub enum Source {
 /// Requests of one kind that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
+    /// The kind of report.
+    pub report: Report,
     /// The request.
     pub asked: Asked,
     /// How many there are.
@@ -33,6 +41,10 @@ pub struct Failed {
     pub unexplained: u64,
     /// Who asked, where that is known.
     pub comm: Option<String>,
+    /// Which check refused it in each zone that it may use, the largest first; of the first of these failures.
+    pub checks: Vec<ZoneCheck>,
+    /// What came of it, where the functions that asked tell it.
+    pub effect: Option<&'static str>,
 }
 
 /// A request that would be served now.
@@ -55,6 +67,8 @@ pub struct CauseOfAll {
     pub failures: u64,
     /// The numbers of the failure that shows it best.
     pub evidence: String,
+    /// What helps at once.
+    pub helps_now: Option<String>,
     /// The setting that would change it.
     pub setting: Option<Setting>,
     /// A replay's prediction for that setting.
@@ -66,12 +80,16 @@ pub struct CauseOfAll {
 /// The doctor's findings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
+    /// How far the findings can be trusted, where they stand on a recording.
+    pub trust: Option<Trust>,
     /// Where the facts come from.
     pub source: Source,
     /// The kernel, where it is known.
     pub kernel: Option<String>,
     /// How many requests failed.
     pub count: u64,
+    /// First tries for a huge page on one node, which are by design: not among those that failed.
+    pub first_tries: u64,
     /// Of these, those for which nothing explains the failure.
     pub unexplained: u64,
     /// Of those, the ones for which a block was free above the watermarks, by what is known.
@@ -88,6 +106,7 @@ pub struct Diagnosis {
 
 /// Gathers failures.
 pub(super) struct Gathering {
+    trust: Option<Trust>,
     source: Source,
     kernel: Option<String>,
     failed: Vec<Failed>,
@@ -96,6 +115,8 @@ pub(super) struct Gathering {
     count: u64,
     unexplained: u64,
     unexplained_free: u64,
+    /// Failures that are by design, and not counted.
+    pub(super) first_tries: u64,
     /// Requests that are served, and would not be for long.
     at_risk: u64,
     notes: Vec<String>,
@@ -106,6 +127,7 @@ struct Gathered {
     weight: f64,
     failures: u64,
     best: Finding,
+    helps_now: Option<String>,
 }
 
 /// Kinds of requests that are told apart.
@@ -114,6 +136,7 @@ pub const MOST_KINDS: usize = 100;
 impl Gathering {
     pub(super) fn new(source: Source, kernel: Option<String>) -> Gathering {
         Gathering {
+            trust: None,
             source,
             kernel,
             failed: Vec::new(),
@@ -122,6 +145,7 @@ impl Gathering {
             count: 0,
             unexplained: 0,
             unexplained_free: 0,
+            first_tries: 0,
             at_risk: 0,
             notes: Vec::new(),
         }
@@ -133,7 +157,34 @@ impl Gathering {
 
     /// Adds `count` failures that are alike.
     pub(super) fn failed(&mut self, asked: &Asked, facts: &Facts, count: u64, comm: Option<&str>) {
-        self.add(&Case::failed(asked, facts), count, comm);
+        let case = Case::failed(asked, facts);
+        let found = findings(&case);
+        self.add(Report::AllocationFailure, &case, found, count, comm);
+    }
+
+    /// Adds what a kernel logged.
+    fn logged(&mut self, failure: &LoggedFailure) {
+        let (asked, facts) = Facts::of_log(failure);
+        let case = Case::failed(&asked, &facts);
+        let kind = &failure.request.kind;
+        let named = named(&failure.request, &asked, &facts);
+        let mut found = if named.with_zones && asked.is_shown { findings(&case) } else { Vec::new() };
+        found.extend(named.finding);
+        for finding in &mut found {
+            finding.setting = finding.setting.take().filter(|setting| settings::has(&facts, setting.name));
+        }
+        found.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.cause.cmp(&b.cause)));
+        self.add(Report::of(kind), &case, found, 1, Some(&failure.request.comm));
+    }
+
+    /// Returns whether nothing failed so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Says how far the findings can be trusted.
+    pub(super) fn trusted(&mut self, trust: Trust) {
+        self.trust = Some(trust);
     }
 
     /// Says that nothing failed: what follows is what would.
@@ -141,15 +192,14 @@ impl Gathering {
         self.source = Source::End;
     }
 
-    fn add(&mut self, case: &Case<'_>, count: u64, comm: Option<&str>) {
+    fn add(&mut self, report: Report, case: &Case<'_>, found: Vec<Finding>, count: u64, comm: Option<&str>) {
         let asked = case.asked;
-        let found = findings(case);
         self.count += count;
         let unexplained = if found.is_empty() { count } else { 0 };
         self.unexplained += unexplained;
-        self.unexplained_free += if case.is_served() { unexplained } else { 0 };
+        self.unexplained_free += if case.is_served() && asked.is_shown { unexplained } else { 0 };
         let has_room = self.failed.len() < MOST_KINDS;
-        match self.failed.iter_mut().find(|f| f.asked == *asked) {
+        match self.failed.iter_mut().find(|f| f.report == report && f.asked == *asked) {
             Some(same) => {
                 same.count += count;
                 same.unexplained += unexplained;
@@ -158,31 +208,37 @@ impl Gathering {
                 }
             }
             None if has_room => self.failed.push(Failed {
+                report,
                 asked: asked.clone(),
                 count,
                 unexplained,
-                comm: comm.map(str::to_owned),
+                comm: comm.map(str::to_owned).filter(|comm| !comm.is_empty()),
+                checks: if asked.is_shown { case.checks() } else { Vec::new() },
+                effect: effect(report, asked, case.facts),
             }),
             None => {}
         }
         for finding in found {
-            self.found(finding, count);
+            self.found(finding, case, count);
         }
     }
 
     /// Adds what speaks for a cause of so many failures; of none, where a request is only at risk.
-    fn found(&mut self, finding: Finding, count: u64) {
+    fn found(&mut self, finding: Finding, case: &Case<'_>, count: u64) {
         let weight = finding.weight * count.max(1) as f64;
         match self.causes.get_mut(&finding.cause) {
             Some(known) => {
                 known.weight += weight;
                 known.failures += count;
                 if finding.weight > known.best.weight {
+                    known.helps_now = helps_now(finding.cause, case.asked, case.facts);
                     known.best = finding;
                 }
             }
             None => {
-                self.causes.insert(finding.cause, Gathered { weight, failures: count, best: finding });
+                let helps_now = helps_now(finding.cause, case.asked, case.facts);
+                let gathered = Gathered { weight, failures: count, best: finding, helps_now };
+                self.causes.insert(gathered.best.cause, gathered);
             }
         }
     }
@@ -191,19 +247,24 @@ impl Gathering {
     pub(super) fn tried(&mut self, asked: &Asked, facts: &Facts) {
         let case = Case::tried(asked, facts);
         // A served request can still be one that may not mix types.
-        if !case.is_served() || !findings(&case).is_empty() {
-            self.add(&case, 1, None);
+        let found = findings(&case);
+        if !case.is_served() || !found.is_empty() {
+            self.add(Report::AllocationFailure, &case, found, 1, None);
             return;
         }
         if let Some(risk) = at_risk(&case) {
             // It has not failed yet: it weighs as much as one that has.
             self.at_risk += 1;
-            self.found(risk, 0);
+            self.found(risk, &case, 0);
         }
         self.served.push(Served { asked: asked.clone(), in_a_row: case.in_a_row() });
     }
 
     pub(super) fn finish(mut self) -> Diagnosis {
+        if self.trust.as_ref().is_some_and(Trust::is_low) {
+            self.causes.clear();
+            self.note("So much was lost that no cause is named and no setting advised.");
+        }
         let count = (self.count + self.at_risk).max(1) as f64;
         let mut causes: Vec<_> = self
             .causes
@@ -213,6 +274,7 @@ impl Gathering {
                 weight: found.weight / count,
                 failures: found.failures,
                 evidence: found.best.evidence,
+                helps_now: found.helps_now,
                 setting: found.best.setting,
                 predicted: None,
                 confidence: None,
@@ -227,9 +289,11 @@ impl Gathering {
             ));
         }
         Diagnosis {
+            trust: self.trust,
             source: self.source,
             kernel: self.kernel,
             count: self.count,
+            first_tries: self.first_tries,
             unexplained: self.unexplained,
             unexplained_free: self.unexplained_free,
             failed: self.failed,
@@ -246,32 +310,47 @@ impl Diagnosis {
     pub fn of_log(log: &KernelLog) -> Diagnosis {
         let kernel = log.failures.iter().find_map(|f| f.kernel.clone());
         let mut all = Gathering::new(Source::Log, kernel);
-        let mut without = 0u64;
         for failure in &log.failures {
-            let (asked, facts) = Facts::of_log(failure);
-            without += u64::from(facts.zones.is_empty());
-            all.failed(&asked, &facts, 1, Some(&failure.request.comm));
+            all.logged(failure);
         }
+        let needs_zones = |f: &&LoggedFailure| !f.request.kind.has_no_memory();
+        let count = |is: fn(&LoggedFailure) -> bool| {
+            log.failures.iter().filter(needs_zones).filter(|f| is(f)).count()
+        };
+        let without =
+            count(|f| f.zones.is_empty() && f.frame_kib.is_some() || f.zones.is_empty() && !f.has_sizes);
+        let unsized_frames = count(|f| f.zones.is_empty() && f.frame_kib.is_none() && f.has_sizes);
+        let cut = count(|f| f.is_cut && !f.zones.is_empty());
         let left_out = log.count - log.failures.len() as u64;
         if left_out > 0 {
             all.note(format!(
-                "{left_out} failures after the first {} were not looked at.",
+                "{left_out} failures before the latest {} were not looked at.",
                 log.failures.len()
             ));
         }
-        if without > 0 {
-            all.note(format!(
-                "{without} of the failures have no lines about zones: the log was cut, or the kernel left them out; without them nothing can be said of those."
-            ));
+        for (n, what) in [
+            (
+                without,
+                "have no lines about zones: the log was cut, or the kernel left them out; without them nothing can be said of those",
+            ),
+            (
+                unsized_frames,
+                "do not show how large a page is, and kernels have pages of 4, 16 and 64 KiB: give it the whole report, with its lists of blocks",
+            ),
+            (cut, "lack a part: zones without watermarks, or without their blocks"),
+        ] {
+            if n > 0 {
+                all.note(format!("{n} of the failures {what}."));
+            }
         }
         all.note("A log does not show settings, nor what each pageblock holds: `pageyard doctor` on the host itself, as root, does.");
         all.finish()
     }
 
-    /// Judges a host for requests that might be made.
+    /// Judges a host for requests that might be made; `source` says whether it is this one.
     #[must_use]
-    pub fn of_host(facts: &Facts, asked: &[Asked], not_read: &[String]) -> Diagnosis {
-        let mut all = Gathering::new(Source::Host, facts.kernel.clone());
+    pub fn of_host(source: Source, facts: &Facts, asked: &[Asked], not_read: &[String]) -> Diagnosis {
+        let mut all = Gathering::new(source, facts.kernel.clone());
         for asked in asked {
             all.tried(asked, facts);
         }
@@ -286,13 +365,15 @@ impl Diagnosis {
 mod tests {
     use super::super::facts::Zone;
     use super::*;
-    use pageyard::{Gfp, ZoneKind};
+    use pageyard::Gfp;
+    use pageyard_trace::kernel_log::HostZone;
 
     /// 6.18 with plenty free, all of it on lists for movable memory.
     fn movable_alone() -> Facts {
         let zone = Zone {
             node: 0,
-            kind: ZoneKind::Normal,
+            kind: HostZone::Normal,
+            has_marks: true,
             free: 600_000,
             boost: 0,
             min: 4000,
@@ -314,7 +395,7 @@ mod tests {
         let mut facts = movable_alone();
         for types in ["M", "UM", ""] {
             facts.zones[0].types[3] = types.to_owned();
-            let diagnosis = Diagnosis::of_host(&facts, &asked, &[]);
+            let diagnosis = Diagnosis::of_host(Source::Host, &facts, &asked, &[]);
             assert!(diagnosis.failed.is_empty() && diagnosis.causes.is_empty(), "{diagnosis}");
             assert_eq!(
                 diagnosis.served[0].in_a_row,
@@ -329,7 +410,7 @@ mod tests {
         assert_eq!(refused.finish().causes[0].cause, Cause::DefragMode);
         // And so would one be where the setting is on.
         facts.settings.insert("vm/defrag_mode".to_owned(), "1".to_owned());
-        assert_eq!(Diagnosis::of_host(&facts, &asked, &[]).causes[0].cause, Cause::DefragMode);
+        assert_eq!(Diagnosis::of_host(Source::Host, &facts, &asked, &[]).causes[0].cause, Cause::DefragMode);
     }
 
     #[test]

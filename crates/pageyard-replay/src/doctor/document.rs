@@ -1,25 +1,32 @@
 //! The doctor's findings as a JSON document.
 
-use pageyard_trace::Document;
+use pageyard_trace::{Document, Trust};
 use serde::Serialize;
 
 use super::cause::{Cause, Setting};
 use super::diagnosis::{CauseOfAll, Diagnosis, Served, Source};
+use super::report::Report;
+use super::rules::ZoneCheck;
 use super::trial::Change;
 
 /// Why requests failed. What is not known has no key.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorDocument<'a> {
-    /// `host`: requests that would fail now; `log` and `trace`: requests that did; `end`: those that would at the end
-    /// of a recording in which none failed.
+    /// How far the findings can be trusted; of a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<&'a Trust>,
+    /// `host`: requests that would fail now; `saved`: those that would have when files were saved; `log` and `trace`:
+    /// requests that did; `end`: those that would at the end of a recording in which none failed.
     pub source: &'static str,
     /// The kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<&'a str>,
     /// How many failures there are.
     pub failures: u64,
-    /// Of those, the ones for which no cause is visible.
+    /// First tries for a huge page on one node, which are by design: not among the failures.
+    pub first_tries: u64,
+    /// Of the failures, the ones for which no cause is visible.
     pub unexplained: u64,
     /// Of those, the ones for which a block was free above the watermarks, by what is known.
     pub unexplained_free: u64,
@@ -37,6 +44,8 @@ pub struct DoctorDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedDocument<'a> {
+    /// The kind of report.
+    pub report: Report,
     /// The order.
     pub order: u8,
     /// The gfp flags by name.
@@ -50,6 +59,11 @@ pub struct FailedDocument<'a> {
     /// The process that ran then, where all had the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<&'a str>,
+    /// Which check refused it in each zone that it may use, the largest first; of the first of these failures.
+    pub zones: &'a [ZoneCheck],
+    /// What came of it; omitted if the functions that asked do not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<&'a str>,
 }
 
 /// A request that would be served now.
@@ -78,6 +92,9 @@ pub struct CauseDocument<'a> {
     pub failures: u64,
     /// The numbers that speak for it.
     pub evidence: &'a str,
+    /// What helps at once; left out where nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub helps_now: Option<&'a str>,
     /// The setting that would change it; left out where none would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<&'a Setting>,
@@ -102,6 +119,8 @@ pub struct PredictedDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfidenceDocument<'a> {
+    /// Whether the advice is a rule of thumb: no replay tried it, or replays are not known to be better than rules.
+    pub rule: bool,
     /// How many earlier predictions of this kind about this setting were right; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right: Option<u32>,
@@ -121,12 +140,15 @@ impl Diagnosis {
     #[must_use]
     pub fn document(&self) -> DoctorDocument<'_> {
         let failed = self.failed.iter().map(|f| FailedDocument {
+            report: f.report,
             order: f.asked.order,
             gfp: f.asked.names(),
             waits: f.asked.waits(),
             count: f.count,
             unexplained: f.unexplained,
             comm: f.comm.as_deref(),
+            zones: &f.checks,
+            effect: f.effect,
         });
         let served = self.served.iter().map(|Served { asked, in_a_row }| ServedDocument {
             order: asked.order,
@@ -135,9 +157,11 @@ impl Diagnosis {
             in_a_row: *in_a_row,
         });
         DoctorDocument {
+            trust: self.trust.as_ref(),
             source: self.source.name(),
             kernel: self.kernel.as_deref(),
             failures: self.count,
+            first_tries: self.first_tries,
             unexplained: self.unexplained,
             unexplained_free: self.unexplained_free,
             failed: failed.collect(),
@@ -156,15 +180,17 @@ impl CauseOfAll {
             weight: (self.weight * 100.0).round() / 100.0,
             failures: self.failures,
             evidence: &self.evidence,
+            helps_now: self.helps_now.as_deref(),
             setting: self.setting.as_ref(),
             predicted: (self.predicted.as_ref()).map(|p| PredictedDocument { gain: &p.gain, cost: &p.cost }),
             confidence: match &self.confidence {
                 Some(confidence) => ConfidenceDocument {
+                    rule: confidence.is_rule,
                     right: confidence.right.map(|(right, _)| right),
                     of: confidence.right.map(|(_, of)| of),
                     why: &confidence.why,
                 },
-                None => ConfidenceDocument { right: None, of: None, why: source.rests_on() },
+                None => ConfidenceDocument { rule: true, right: None, of: None, why: source.rests_on() },
             },
         }
     }
@@ -176,6 +202,7 @@ impl Source {
     pub const fn name(self) -> &'static str {
         match self {
             Source::Host => "host",
+            Source::Saved => "saved",
             Source::Log => "log",
             Source::Trace => "trace",
             Source::End => "end",
@@ -186,6 +213,9 @@ impl Source {
     #[must_use]
     pub const fn rests_on(self) -> &'static str {
         match self {
+            Source::Saved => {
+                "memory as the saved files have it, put through the kernel's own check of watermarks; no setting was tried"
+            }
             Source::Host => {
                 "memory as it is now, put through the kernel's own check of watermarks; no setting was tried"
             }

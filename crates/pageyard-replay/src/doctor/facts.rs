@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pageyard::{Gfp, Order, ZoneKind, metrics};
+use pageyard::{Gfp, PAGEBLOCK_ORDER};
 use pageyard_trace::failures::{GfpNames, gfp_of_names};
-use pageyard_trace::kernel_log::{LoggedFailure, LoggedKind};
+use pageyard_trace::kernel_log::{HostZone, LoggedFailure, LoggedKind};
 use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
+use pageyard_trace::text::size_of_kib;
 use pageyard_trace::{Pageblocks, ProcTexts, Spoiler, TraceError};
 
 /// A request that failed, or might.
@@ -19,13 +20,15 @@ pub struct Asked {
     pub nodes: Option<Vec<u8>>,
     /// Whether the kernel killed a process for it.
     pub killed: bool,
+    /// Whether its order and flags are known.
+    pub is_shown: bool,
 }
 
 impl Asked {
     /// Makes a request.
     #[must_use]
     pub fn new(order: u8, gfp: Gfp) -> Asked {
-        Asked { order, gfp, nodes: None, killed: false }
+        Asked { order, gfp, nodes: None, killed: false, is_shown: true }
     }
 
     /// Returns requests whose failure is noticed: single frames and network buffers of callers that cannot wait, memory
@@ -35,8 +38,8 @@ impl Asked {
         let atomic = Gfp::HIGH | Gfp::KSWAPD_RECLAIM;
         let huge = gfp_of_names("GFP_TRANSHUGE");
         let mut all = vec![Asked::new(0, atomic), Asked::new(3, atomic), Asked::new(9, huge)];
-        let has = |kind: ZoneKind| facts.zones.iter().any(|z| z.kind == kind);
-        if has(ZoneKind::Dma32) && has(ZoneKind::Normal) {
+        let has = |kind: HostZone| facts.zones.iter().any(|z| z.kind == kind);
+        if has(HostZone::Dma32) && has(HostZone::Normal) {
             all.insert(2, Asked::new(0, atomic | Gfp::DMA32));
         }
         all
@@ -59,16 +62,43 @@ impl Asked {
     /// # Linux
     /// `gfp_zone`
     #[must_use]
-    pub fn highest(&self) -> ZoneKind {
+    pub fn highest(&self) -> HostZone {
         if self.gfp.contains(Gfp::DMA) {
-            ZoneKind::Dma
+            HostZone::Dma
         } else if self.gfp.contains(Gfp::DMA32) {
-            ZoneKind::Dma32
+            HostZone::Dma32
         } else if self.gfp.contains(Gfp::MOVABLE | Gfp::HIGHMEM) {
-            ZoneKind::Movable
+            HostZone::Movable
+        } else if self.gfp.contains(Gfp::HIGHMEM) {
+            HostZone::HighMem
         } else {
-            ZoneKind::Normal
+            HostZone::Normal
         }
+    }
+
+    /// Returns whether it is a first try for a huge page on one node: the kernel asks every node next, so its failure
+    /// is by design.
+    ///
+    /// # Linux
+    /// `alloc_pages_mpol` (`alloc_pages_vma` before 5.19)
+    #[must_use]
+    pub fn is_first_try(&self) -> bool {
+        self.order >= PAGEBLOCK_ORDER.get() && self.waits() && self.gfp.contains(Gfp::THISNODE | Gfp::MOVABLE)
+    }
+
+    /// Returns whether it is urgent: it may go below the reserve, and cannot wait.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.gfp.contains(Gfp::HIGH) && !self.waits() && !self.gfp.contains(Gfp::NOMEMALLOC)
+    }
+
+    /// Returns whether what is set aside for urgent requests counts as free for it.
+    ///
+    /// # Linux
+    /// `ALLOC_RESERVES` (`ALLOC_HARDER` before 6.3)
+    #[must_use]
+    pub fn has_reserves(&self) -> bool {
+        self.gfp.contains(Gfp::HIGH) || !self.waits()
     }
 
     /// Returns the kernel's letter for its migratetype.
@@ -94,7 +124,9 @@ pub struct Zone {
     /// The NUMA node.
     pub node: u8,
     /// The zone.
-    pub kind: ZoneKind,
+    pub kind: HostZone,
+    /// Whether its watermarks are known; without them its blocks alone are.
+    pub has_marks: bool,
     /// Free, in the free lists.
     pub free: u64,
     /// How far the watermarks are raised for now.
@@ -113,7 +145,7 @@ pub struct Zone {
     pub cma: u64,
     /// Frames kept back from requests for each higher zone.
     pub protection: Vec<u64>,
-    /// Free blocks by order.
+    /// Free blocks by order; empty where they are not known.
     pub blocks: Vec<u64>,
     /// By order, the letters of the types on whose lists those lie; empty where that is not known.
     pub types: Vec<String>,
@@ -142,8 +174,18 @@ pub struct Spoilt {
 }
 
 /// The known facts. Numbers are frames; an unknown value is `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
+    /// KiB of a frame.
+    pub frame_kib: u64,
+    /// All frames of the host, where the zones do not say.
+    pub frames: Option<u64>,
+    /// Whether the kernel has memory that its own contents cannot lie in, as 32-bit kernels do.
+    pub has_high: bool,
+    /// Whether each smaller order is checked on its own (before 4.4).
+    pub checks_each_order: bool,
+    /// The functions of the stack, where a log has it.
+    pub functions: Vec<String>,
     /// The kernel's release.
     pub kernel: Option<String>,
     /// The zones that are known.
@@ -175,21 +217,23 @@ impl Facts {
         let request = &failure.request;
         // A process that may use every node that is shown is not restricted.
         let shown = |nodes: &Vec<u8>| !failure.zones.iter().all(|z| nodes.contains(&z.node));
-        let nodes = request.nodes.clone().or_else(|| request.mems_allowed.clone().filter(shown));
-        let asked = Asked {
+        let mut asked = Asked {
             order: request.order,
             gfp: request.gfp,
-            nodes,
+            nodes: request.nodes.clone(),
             killed: request.kind == LoggedKind::Killed,
+            is_shown: request.mode.is_some() || request.kind == LoggedKind::Killed,
         };
         let counter = |name: &str| failure.counter(name);
         let sum = |names: &[&str]| {
             names.iter().map(|name| counter(name)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?)))
         };
         let file = sum(&["active_file", "inactive_file"]);
+        let anon = sum(&["active_anon", "inactive_anon"]);
         let zones = failure.zones.iter().map(|z| Zone {
             node: z.node,
             kind: z.kind,
+            has_marks: z.has_marks,
             free: z.free,
             boost: z.boost,
             min: z.min,
@@ -202,7 +246,13 @@ impl Facts {
             blocks: z.blocks.clone(),
             types: z.types.clone(),
         });
-        let facts = Facts {
+        let mut facts = Facts {
+            frame_kib: failure.frame_kib.unwrap_or(FRAME_KIB),
+            frames: failure.frames,
+            has_high: failure.high_frames.is_some_and(|frames| frames > 0)
+                || failure.zones.iter().any(|z| z.kind == HostZone::HighMem),
+            checks_each_order: false,
+            functions: failure.functions.clone(),
             kernel: failure.kernel.clone(),
             zones: zones.collect(),
             free_anywhere: counter("free"),
@@ -211,14 +261,35 @@ impl Facts {
                 total: p.total,
                 free: p.free,
             })),
-            lru: sum(&["active_anon", "inactive_anon", "unevictable"]).zip(file).map(|(a, f)| a + f),
-            file,
+            // Before 2.6.28 page cache and anonymous memory have one list.
+            lru: anon
+                .zip(file)
+                .map(|(a, f)| a.saturating_add(f).saturating_add(counter("unevictable").unwrap_or(0)))
+                .or_else(|| sum(&["active", "inactive"])),
+            file: file.or_else(|| counter("pagecache")),
             slab_reclaimable: counter("slab_reclaimable"),
-            slab_unreclaimable: counter("slab_unreclaimable"),
+            slab_unreclaimable: counter("slab_unreclaimable").or_else(|| counter("slab")),
             swap_free: failure.swap.map(|(free, _)| free),
             spoilt: None,
             settings: BTreeMap::new(),
         };
+        // The killer is called for requests that can wait alone, of the kernel at the least.
+        if asked.killed && request.mode.is_none() {
+            asked.gfp = gfp_of_names("GFP_KERNEL");
+        }
+        // Flags are printed by name since 4.6.
+        let is_old =
+            facts.release().map_or(request.names.is_empty() && request.mode.is_some(), |r| r < (4, 4));
+        facts.checks_each_order = is_old;
+        // Before 4.4 this bit said that a request can wait.
+        const WAIT: u32 = 0x10;
+        if is_old && request.names.is_empty() && request.mode.is_some_and(|bits| bits & WAIT != 0) {
+            asked.gfp |= Gfp::DIRECT_RECLAIM | Gfp::KSWAPD_RECLAIM;
+        }
+        // One that cannot wait asks every node, whatever the process may use that it interrupted.
+        if asked.waits() {
+            asked.nodes = asked.nodes.or_else(|| request.mems_allowed.clone().filter(shown));
+        }
         (asked, facts)
     }
 
@@ -233,7 +304,7 @@ impl Facts {
         let vmstat = Vmstat::parse(&texts.vmstat)?;
         let mut zones = Vec::new();
         for z in info.zones.iter().filter(|z| z.managed > 0) {
-            let Some(kind) = ZoneKind::from_name(&z.name) else { continue };
+            let Some(kind) = HostZone::from_name(&z.name) else { continue };
             let is_this = |node: u8, name: &str| node == z.node && name == z.name;
             let blocks = buddy.zones.iter().find(|b| is_this(b.node, &b.name));
             let blocks = blocks.map(|b| b.counts.clone()).unwrap_or_default();
@@ -242,6 +313,7 @@ impl Facts {
             zones.push(Zone {
                 node: z.node,
                 kind,
+                has_marks: true,
                 free: z.free,
                 boost: z.boost,
                 min: z.min,
@@ -256,22 +328,28 @@ impl Facts {
             });
         }
         let counter = |name: &str| vmstat.get(name);
-        let file = counter("nr_active_file").zip(counter("nr_inactive_file")).map(|(a, b)| a + b);
-        let anon = counter("nr_active_anon").zip(counter("nr_inactive_anon")).map(|(a, b)| a + b);
+        let file =
+            counter("nr_active_file").zip(counter("nr_inactive_file")).map(|(a, b)| a.saturating_add(b));
+        let anon =
+            counter("nr_active_anon").zip(counter("nr_inactive_anon")).map(|(a, b)| a.saturating_add(b));
         let kib = |name: &str| number(meminfo, name);
+        let frame_kib = frame_kib(kib("MemTotal"), zones.iter().map(|z| z.managed).sum());
         let pool = || {
-            let frames = kib("Hugepagesize")? / FRAME_KIB;
+            let frames = kib("Hugepagesize")? / frame_kib;
             Some(Pool { frames, total: kib("HugePages_Total")?, free: kib("HugePages_Free")? })
         };
         Ok(Facts {
+            frame_kib,
             free_anywhere: Some(zones.iter().map(|z| z.free).sum()).filter(|_| !zones.is_empty()),
             zones,
             pools: pools(pool().into_iter()),
-            lru: anon.zip(file).map(|(a, f)| a + f + counter("nr_unevictable").unwrap_or(0)),
+            lru: anon
+                .zip(file)
+                .map(|(a, f)| a.saturating_add(f).saturating_add(counter("nr_unevictable").unwrap_or(0))),
             file,
             slab_reclaimable: counter("nr_slab_reclaimable"),
             slab_unreclaimable: counter("nr_slab_unreclaimable"),
-            swap_free: kib("SwapFree").map(|kib| kib / FRAME_KIB),
+            swap_free: kib("SwapFree").map(|kib| kib / frame_kib),
             spoilt: unmovable_types(&types),
             ..Facts::default()
         })
@@ -288,6 +366,34 @@ impl Facts {
         self
     }
 
+    /// Writes frames as a size.
+    #[must_use]
+    pub fn size(&self, frames: u64) -> String {
+        size_of_kib(frames.saturating_mul(self.frame_kib))
+    }
+
+    /// Returns how many frames a zone keeps from requests that can use zones up to `highest`.
+    ///
+    /// A kernel lists one number for each zone that it was built with, which its log does not name.
+    #[must_use]
+    pub fn kept_from(&self, zone: &Zone, highest: HostZone) -> u64 {
+        use HostZone::{Device, Dma, Dma32, HighMem, Movable, Normal};
+        let has_high = self.has_high;
+        let has_dma32 = self.zones.iter().any(|z| z.kind == Dma32);
+        let built_with: &[HostZone] = match (zone.protection.len(), has_high) {
+            (0 | 1, _) => &[Normal],
+            (2, _) => &[Normal, Movable],
+            (3, true) => &[Normal, HighMem, Movable],
+            (3, false) if has_dma32 => &[Dma32, Normal, Movable],
+            (3, false) => &[Dma, Normal, Movable],
+            (_, true) => &[Dma, Normal, HighMem, Movable],
+            (_, false) => &[Dma, Dma32, Normal, Movable, Device],
+        };
+        // A zone that the kernel was built without is the one below it.
+        let at = built_with.iter().rposition(|kind| *kind <= highest).unwrap_or(0);
+        zone.protection.get(at).copied().unwrap_or(0)
+    }
+
     /// Returns a setting, as a number.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<u64> {
@@ -297,13 +403,22 @@ impl Facts {
     /// Returns the frames of all zones that are known.
     #[must_use]
     pub fn managed(&self) -> u64 {
-        self.zones.iter().map(|z| z.managed).sum()
+        let known: u64 = self.zones.iter().map(|z| z.managed).sum();
+        // Of a line that was cut.
+        let is_missing = self.zones.is_empty() || self.zones.iter().any(|z| z.managed == 0 && z.free > 0);
+        if is_missing { known.max(self.frames.unwrap_or(0)) } else { known }
     }
 
     /// Returns what reclaim could give back without swap.
     #[must_use]
     pub fn reclaimable(&self) -> Option<u64> {
-        Some(self.file? + self.slab_reclaimable.unwrap_or(0))
+        Some(self.file?.saturating_add(self.slab_reclaimable.unwrap_or(0)))
+    }
+
+    /// Returns anonymous memory, which swap could take.
+    #[must_use]
+    pub fn anon(&self) -> Option<u64> {
+        self.lru?.checked_sub(self.file?)
     }
 
     /// Returns the frames of huge pages that are set aside.
@@ -331,10 +446,17 @@ impl Zone {
         }
     }
 
-    /// Returns how many blocks of an order its free blocks make.
+    /// Returns how many blocks of an order the blocks make that lie on lists of types other than `closed`. A block of
+    /// which the type is not known counts.
     #[must_use]
-    pub fn suitable(&self, order: u8) -> u64 {
-        metrics::suitable_blocks(&self.blocks, Order::new(order).unwrap_or_default().index())
+    pub fn suitable(&self, order: u8, closed: &[char]) -> u64 {
+        let blocks = self.blocks.iter().enumerate().skip(usize::from(order));
+        blocks.fold(0, |sum: u64, (at, n)| {
+            let types = self.types.get(at).map_or("", String::as_str);
+            let is_closed = !types.is_empty() && types.chars().all(|letter| closed.contains(&letter));
+            let parts = n.saturating_mul(1 << (at - usize::from(order)));
+            if is_closed { sum } else { sum.saturating_add(parts) }
+        })
     }
 
     /// Returns whether a block of at least an order lies on a list of one of these types; `None` where types are not
@@ -350,6 +472,39 @@ impl Zone {
 }
 
 const FRAME_KIB: u64 = pageyard::PAGE_SIZE / 1024;
+
+/// Returns the KiB of a frame, from all memory in KiB and in frames.
+fn frame_kib(total: Option<u64>, managed: u64) -> u64 {
+    let ratio = total.and_then(|kib| kib.checked_div(managed)).unwrap_or(FRAME_KIB);
+    // The two are read one after the other, and may differ by a few frames.
+    [4u64, 8, 16, 32, 64]
+        .into_iter()
+        .min_by_key(|size| size.abs_diff(ratio.saturating_add(1)))
+        .unwrap_or(FRAME_KIB)
+}
+
+impl Default for Facts {
+    fn default() -> Facts {
+        Facts {
+            frame_kib: FRAME_KIB,
+            frames: None,
+            has_high: false,
+            checks_each_order: false,
+            functions: Vec::new(),
+            kernel: None,
+            zones: Vec::new(),
+            free_anywhere: None,
+            pools: Vec::new(),
+            lru: None,
+            file: None,
+            slab_reclaimable: None,
+            slab_unreclaimable: None,
+            swap_free: None,
+            spoilt: None,
+            settings: BTreeMap::new(),
+        }
+    }
+}
 
 /// Leaves out pools without pages.
 fn pools(all: impl Iterator<Item = Pool>) -> Vec<Pool> {

@@ -2,7 +2,8 @@
 //!
 //! * `facts`: what is known of a host, from its log, its `/proc` or a recording; `answer`: what its zones say to a
 //!   request;
-//! * `rules`: from the one to the other, a rule for each cause; `cause`: their names, and settings;
+//! * `rules`: from the one to the other, a rule for each cause; `report`: kinds of reports, and causes that a kind
+//!   names by itself; `cause`: their names; `settings`: which kernels have which; `effect`: whether it mattered;
 //! * `diagnosis`: causes of all failures together; `recording`: of a trace; `trial`: settings tried on it;
 //! * `document`, `text`: what is printed.
 //!
@@ -12,9 +13,12 @@ mod answer;
 mod cause;
 mod diagnosis;
 mod document;
+mod effect;
 mod facts;
 mod recording;
+mod report;
 mod rules;
+mod settings;
 mod text;
 mod trial;
 
@@ -25,4 +29,6 @@ pub use document::{
 };
 pub use facts::{Asked, Facts, Pool, Spoilt, Zone};
 pub use recording::of_trace;
+pub use report::Report;
+pub use rules::{Check, ZoneCheck};
 pub use trial::{Change, Confidence, Predicted, try_settings};

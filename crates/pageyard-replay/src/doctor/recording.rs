@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use pageyard::{GfpMap, ZoneKind};
-use pageyard_trace::{Columns, FailureKind, HostSample, Meta, Pageblocks, ProcTexts, Trace, TraceError};
+use pageyard_trace::kernel_log::HostZone;
+use pageyard_trace::{
+    Columns, FailureKind, HostSample, Meta, Pageblocks, ProcTexts, Trace, TraceError, Trust, TrustLevel,
+};
 
 use super::diagnosis::{Diagnosis, Gathering, Source};
 use super::facts::{Asked, Facts};
@@ -19,11 +22,13 @@ const MOST_KINDS: usize = 1000;
 pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosis, TraceError> {
     let meta = trace.meta();
     let mut all = Gathering::new(Source::Trace, Some(meta.kernel.clone()));
+    let mut trust = Trust::of(meta, trace.rows()?);
     let map = GfpMap::from_names(meta.gfp_bits.iter().map(|(name, bit)| (name.as_str(), *bit)));
     let opening = state(meta, meta.before.as_ref(), || trace.before())?;
     let is_known = opening.is_some();
     if !is_known {
-        all.note("The trace has no texts of its host, so nothing can be said of its memory.");
+        let why = "the recording has no texts of its host, so nothing can be said of its memory";
+        trust.lower(TrustLevel::Limited, why.to_owned());
     }
     let opening = opening.unwrap_or_default();
     let mut samples = Vec::new();
@@ -33,17 +38,31 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
         }
     }
     if samples.is_empty() && is_known {
-        all.note("The recording has no samples of its host: failures are judged by memory as it was when it began.");
+        let why =
+            "the recording has no samples of its host: failures are judged by memory as it was when it began";
+        trust.lower(TrustLevel::Limited, why.to_owned());
     }
+    let has_lost = trust.lost > 0;
+    all.trusted(trust);
     let times: Vec<u64> = samples.iter().map(|sample| sample.time_ns).collect();
     let (kinds, left_out) = failures(trace, &times, progress)?;
     for ((kind, sample), count) in &kinds {
         let asked = Asked::new(kind.order, map.decode(kind.gfp));
+        if asked.is_first_try() {
+            all.first_tries += count;
+            continue;
+        }
         let facts = match samples.get(*sample) {
             Some(sample) if is_known => at(&opening, sample),
             _ => opening.clone(),
         };
         all.failed(&asked, &facts, *count, None);
+    }
+    if all.first_tries > 0 {
+        let first_tries = all.first_tries;
+        all.note(format!(
+            "{first_tries} refused requests are first tries for a huge page on one node (__GFP_THISNODE), after which the kernel asks every node: they are by design, and not counted."
+        ));
     }
     if left_out > 0 {
         all.note(format!(
@@ -59,9 +78,15 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
             longest as f64 / 1e9
         ));
     }
-    if kinds.is_empty() && is_known {
+    if all.is_empty() && is_known {
         all.nothing_failed();
-        all.note("No request failed while it was recorded.");
+        all.note(match has_lost {
+            false if all.first_tries > 0 => "No other request failed while it was recorded.",
+            false => "No request failed while it was recorded.",
+            true => {
+                "No failed request was seen while it was recorded; the events that were lost may hold some."
+            }
+        });
         let end = state(meta, meta.after.as_ref(), || trace.after())?.unwrap_or(opening);
         for asked in Asked::usual(&end) {
             all.tried(&asked, &end);
@@ -113,7 +138,7 @@ fn state(
 fn at(opening: &Facts, sample: &HostSample) -> Facts {
     let mut facts = opening.clone();
     for zone in &mut facts.zones {
-        let is_this = |node: u8, kind: ZoneKind| (node, kind) == (zone.node, zone.kind);
+        let is_this = |node: u8, kind: ZoneKind| (node, HostZone::from(kind)) == (zone.node, zone.kind);
         if let Some(blocks) = sample.free_blocks.iter().find(|b| is_this(b.node, b.zone)) {
             zone.free = pageyard::metrics::free_frames(&blocks.counts);
             zone.blocks.clone_from(&blocks.counts);

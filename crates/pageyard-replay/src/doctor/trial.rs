@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::diagnosis::Diagnosis;
+use super::diagnosis::{Diagnosis, Source};
 use crate::error::ReplayError;
 use crate::replay::Progress;
-use crate::what_if::{Figure, Figures, Sign, calibration, preset, read_again, replayed, unfit};
-use pageyard_trace::Trace;
+use crate::what_if::{Figure, Figures, Sign, calibration, preset, read_again, replayed, reproduced, unfit};
+use pageyard_trace::{Trace, grouped};
 
 /// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which
 /// has all first blocks in one pageblock.
@@ -38,6 +38,8 @@ pub struct Predicted {
 /// How far a cause and its setting can be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
+    /// Whether the advice is a rule of thumb: no replay tried it, or replays are not known to be better than rules.
+    pub is_rule: bool,
     /// The predictions of this kind about this setting: how many were right, and how many were made; `None` if it was
     /// never tried.
     pub right: Option<(u32, u32)>,
@@ -65,7 +67,9 @@ pub fn try_settings(
         Some(name) => name,
         None => preset(kernel.trim_start_matches("Linux ")).unwrap_or_default(),
     };
-    let mut baseline: Option<Figures> = None;
+    let recorded =
+        if diagnosis.source == Source::Trace { diagnosis.count + diagnosis.first_tries } else { 0 };
+    let mut baseline: Option<(Figures, u64)> = None;
     for cause in &mut diagnosis.causes {
         let Some(setting) = &cause.setting else {
             cause.confidence = Some(untried("there is no setting to try"));
@@ -86,10 +90,19 @@ pub fn try_settings(
             cause.confidence = Some(untried(&format!("no replay is asked what the setting does: {why}")));
             continue;
         }
-        let before = match &baseline {
-            Some(figures) => figures,
-            None => baseline.insert(replayed(trace, name, &[], OPENING, progress)?),
+        let (before, refused_too) = match &baseline {
+            Some(found) => found,
+            None => baseline.insert(reproduced(trace, name, &[], OPENING, progress)?),
         };
+        // A replay in which other requests fail says nothing of those that did.
+        if refused_too * 2 < recorded {
+            cause.confidence = Some(untried(&format!(
+                "no replay is asked what the setting does: without it, a replay refuses only {} of the {} requests that the host refused",
+                grouped(*refused_too),
+                grouped(recorded)
+            )));
+            continue;
+        }
         let after = match replayed(trace, name, &[(knob.to_owned(), to.clone())], OPENING, progress) {
             Ok(after) => after,
             // A value that this kernel does not take.
@@ -122,7 +135,7 @@ fn refused(trace: &Trace, chosen: Option<&str>) -> Result<Option<String>, Replay
 }
 
 fn untried(why: &str) -> Confidence {
-    Confidence { right: None, why: why.to_owned() }
+    Confidence { is_rule: true, right: None, why: why.to_owned() }
 }
 
 /// Says how often such predictions were right.
@@ -140,7 +153,7 @@ fn confidence(knob: &str, failures: Sign, preset: &str) -> Confidence {
             "replays on {preset}; the study of what-ifs has no case in which a replay predicted {said} under this setting, so how often that is right is not known"
         ),
     };
-    Confidence { right, why }
+    Confidence { is_rule: calibration::BETTER_THAN_RULES_AT_LEAST <= 0.0, right, why }
 }
 
 impl Predicted {

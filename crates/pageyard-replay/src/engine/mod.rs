@@ -11,7 +11,7 @@ pub(crate) mod yard;
 pub use catalogue::{AnyEngine, Engine, NotBuilt, Variant, Visit};
 pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions, PostedDocument};
 pub use knobs::{EngineKnob, all_knobs, did_you_mean};
-pub use spec::EngineSpec;
+pub use spec::{EngineSpec, JUDGED};
 
 use pageyard::{
     CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, ZoneId, ZoneStats,

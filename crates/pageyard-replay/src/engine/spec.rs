@@ -35,6 +35,9 @@ enum Design {
     Kernel(Box<KernelSpec>),
 }
 
+/// The presets that were compared with their kernels, frame by frame ([judge](../../../../docs/design/judge.md)).
+pub const JUDGED: [&str; 3] = ["linux-6.1", "linux-6.12", "linux-6.18"];
+
 impl EngineSpec {
     /// The engine that a replay uses beside the recorded kernel's when none is named. It uses the lists of the CPUs
     /// that the trace names, so a replay is repeatable. Restartable sequences use those of the CPU they run on.
@@ -198,6 +201,13 @@ impl EngineSpec {
             Design::Listed(engine) => engine.name(),
             Design::Kernel(_) => "kernel",
         }
+    }
+
+    /// Returns whether it was compared with the kernel that it is named after; `None` for engines that are no preset of
+    /// a kernel.
+    #[must_use]
+    pub fn is_judged(&self) -> Option<bool> {
+        matches!(self.engine(), Some(Engine::Linux(_))).then(|| JUDGED.contains(&self.name()))
     }
 
     /// Returns the engine of the catalogue; `None` for a kernel.

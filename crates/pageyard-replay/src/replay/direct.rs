@@ -7,6 +7,7 @@ use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
 use crate::ledger::{Ledger, Stand};
+use crate::machine::Machine;
 use pageyard::CpuId;
 use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
@@ -75,6 +76,10 @@ pub struct Direct<'a, E: ?Sized, W = ()> {
     pub free: Latencies,
     pub failures: Failures,
     pub refusals: Refusals,
+    /// Requests served in another zone than on the host.
+    pub served_elsewhere: u64,
+    /// Where zones begin.
+    zone_starts: Vec<Pfn>,
     /// The engine's frames that stand for something.
     taken: FrameSet,
     /// How many those are.
@@ -82,9 +87,9 @@ pub struct Direct<'a, E: ?Sized, W = ()> {
 }
 
 impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
-    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses. `watch` is
-    /// told of all that comes after the opening.
-    pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals, watch: W) -> Self {
+    /// Makes calls on `engine`, which has the frames of `machine`, and counts in `refusals` those that it refuses.
+    /// `watch` is told of all that comes after the opening.
+    pub fn new(engine: &'a E, machine: &Machine, clock_ns: u64, refusals: Refusals, watch: W) -> Self {
         Direct {
             engine,
             watch,
@@ -92,7 +97,10 @@ impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
             refusals,
-            taken: FrameSet::new(end),
+            served_elsewhere: 0,
+            // The first zone's begin tells no two frames apart.
+            zone_starts: machine.zones().map(|(start, _)| start).skip(1).collect(),
+            taken: FrameSet::new(machine.end()),
             held_frames: 0,
         }
     }
@@ -104,6 +112,13 @@ impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
         self.failures.double_frames += already;
         self.failures.double_allocations += u64::from(already > 0);
         Stand(at.0 as u32)
+    }
+
+    /// Notes that a request got `given` where the host gave `recorded`.
+    #[inline]
+    fn served(&mut self, recorded: Pfn, given: Pfn) {
+        let between = |start: &&Pfn| (recorded < **start) != (given < **start);
+        self.served_elsewhere += u64::from(self.zone_starts.iter().any(|start| between(&start)));
     }
 
     /// Returns the engine's frames that stand for something.
@@ -137,6 +152,7 @@ impl<E: ReplayEngine + ?Sized, W: ReplayObserver> Calls for Direct<'_, E, W> {
         let stand = match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => {
                 self.watch.held(engine, at, &asked);
+                self.served(Pfn(row.pfn), at);
                 self.hold(at, request.order)
             }
             Err(why) => {

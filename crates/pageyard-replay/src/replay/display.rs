@@ -12,9 +12,11 @@ use std::fmt;
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (t, c) = (&self.trace, &self.trace.counts);
+        write!(f, "{}", self.trust)?;
+        let seen = if t.lost > 0 { " seen" } else { "" };
         writeln!(
             f,
-            "{}: {} events in {:.1} s on {} CPUs, {}, {} managed",
+            "{}: {} events{seen} in {:.1} s on {} CPUs, {}, {} managed",
             shown(&t.name),
             count(c.events),
             t.seconds,
@@ -31,7 +33,7 @@ impl fmt::Display for ReplayReport {
         }
         writeln!(
             f,
-            "  {} allocations ({} failed on the host), {} frees",
+            "  {} allocations{seen} ({} failed on the host), {} frees",
             count(c.allocs),
             count(c.failed),
             count(c.frees)
@@ -54,7 +56,6 @@ impl ReplayReport {
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening.counts);
         writeln!(f, "Trace quality")?;
-        writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
         writeln!(
             f,
             "  {:>11}  frees of what no row allocated{}: older blocks, or parts; {} of frames that are not held were left out",

@@ -259,7 +259,7 @@ fn read(
     engine: &KernelEngine<'_>,
     lost: &[Pfn],
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
-    let mut calls = Direct::new(engine, trial.machine.end(), 0, trial.refusals(), ());
+    let mut calls = Direct::new(engine, trial.machine, 0, trial.refusals(), ());
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
     engine.asked_by(Asker::Clock);
@@ -279,6 +279,7 @@ fn read(
         free: None,
         failures: calls.failures,
         refusals: calls.refusals,
+        served_elsewhere: None,
         held_frames: calls.held_frames,
         waiting: None,
         slow_path: None,

@@ -30,6 +30,7 @@ mod slow_path;
 mod threads;
 mod timeline;
 mod trial;
+pub(crate) mod trust;
 mod unseen;
 mod walk;
 mod with_slow_path;

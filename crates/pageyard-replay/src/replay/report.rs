@@ -19,7 +19,7 @@ use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
 use pageyard::{AuditError, Census, Counter, Frames, Migratetype, Stats, ZoneStats};
 use pageyard_trace::document::as_map;
-use pageyard_trace::{Document, Trace};
+use pageyard_trace::{Document, Trace, Trust};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -205,6 +205,10 @@ pub struct EngineReport {
     #[serde(rename = "failures")]
     #[cfg_attr(feature = "schema", schemars(with = "RefusalsDocument<'static>"))]
     pub refusals: Refusals,
+    /// Requests that it served in another zone than the host; left out where they were not counted: on several threads,
+    /// with a slow path and in a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_elsewhere: Option<u64>,
     /// Frames that the engine says are allocated, less those that the replay holds; left out where the audit failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaked_frames: Option<i64>,
@@ -405,6 +409,8 @@ impl EngineReport {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayReport {
+    /// How far the replays can be trusted.
+    pub trust: Trust,
     /// The trace, and how well it can be replayed.
     pub trace: TraceReport,
     /// The engines, in the order asked for.

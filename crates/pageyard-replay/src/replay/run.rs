@@ -11,6 +11,7 @@ use super::report::{EngineReport, ReplayReport, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
 use super::trial::{CallTotals, Run, Trial};
+use super::trust;
 use super::walk::{EventCounts, Follow};
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
@@ -21,7 +22,7 @@ use crate::limits;
 use crate::machine::{Machine, Opening};
 use crate::text::count;
 use pageyard::{Frames, MemoryMap, ZoneStats};
-use pageyard_trace::Trace;
+use pageyard_trace::{Trace, TrustLevel};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -100,7 +101,7 @@ impl Stage {
         spec: &EngineSpec,
         watch: &mut W,
         progress: &mut dyn FnMut(Progress<'_>, u64, u64),
-    ) -> Result<EngineReport, ReplayError> {
+    ) -> Result<(EventCounts, EngineReport), ReplayError> {
         let start = Instant::now();
         let spec = self.machine.settings_of(spec);
         let fail = |why| ReplayError::Map { trace: self.machine.name().to_owned(), why };
@@ -120,7 +121,7 @@ impl Stage {
             since: (start, self.opened),
         };
         let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
-        Ok(on_one_thread(&*engine, &trial, &mut *watch, &mut at)?.1)
+        on_one_thread(&*engine, &trial, &mut *watch, &mut at)
     }
 }
 
@@ -155,8 +156,15 @@ pub fn replay(
     let host = Host::read(trace, &spans)?;
     let baselines = Baselines::read(trace, &host, options.repeat.as_ref(), &spans)?;
     let host = (host, baselines);
-    let mut report =
-        ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
+    let mut trust = trust::of_recording(trace, &machine)?.comparable(host.0.is_known());
+    if machine.made_smaller {
+        trust.lower(
+            TrustLevel::Limited,
+            "the machine was made smaller, so nothing recorded compares with it".to_owned(),
+        );
+    }
+    let trace_report = TraceReport::new(trace, &machine, &opening, taken_away);
+    let mut report = ReplayReport { trust, trace: trace_report, engines: Vec::new() };
     for spec in engines {
         let start = Instant::now();
         let spec = machine.settings_of(spec);
@@ -199,6 +207,8 @@ pub fn replay(
             }
         };
         report.trace.count(counts);
+        report.trust =
+            report.trust.replayed(trust::of_replay(&engine, &spec, trace, &machine, counts.failed));
         report.engines.push(engine);
     }
     Ok(report)
@@ -210,7 +220,7 @@ fn on_one_thread<W: ReplayObserver>(
     watch: W,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
-    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns(), trial.refusals(), watch);
+    let mut calls = Direct::new(engine, trial.machine, clock_cost_ns(), trial.refusals(), watch);
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
@@ -230,6 +240,7 @@ fn on_one_thread<W: ReplayObserver>(
         free: calls.free.summary(),
         failures: calls.failures,
         refusals: calls.refusals,
+        served_elsewhere: Some(calls.served_elsewhere),
         held_frames: calls.held_frames,
         waiting: None,
         slow_path: None,
@@ -271,6 +282,7 @@ impl Visit for SlowPathReplay<'_> {
             free: calls.free.summary(),
             failures: calls.failures,
             refusals: calls.refusals,
+            served_elsewhere: None,
             held_frames: owners.held_frames().0,
             waiting: None,
             slow_path: Some(calls.found),
@@ -324,6 +336,7 @@ fn on_a_thread_a_cpu(
         free: found.free.summary(),
         failures: found.failures,
         refusals: found.refusals,
+        served_elsewhere: None,
         held_frames: taken.len(),
         waiting: Some(waiting),
         slow_path: None,

@@ -120,6 +120,8 @@ pub(super) struct CallTotals {
     pub(super) free: Option<LatencySummary>,
     pub(super) failures: Failures,
     pub(super) refusals: Refusals,
+    /// Requests served in another zone than on the host, where they were counted.
+    pub(super) served_elsewhere: Option<u64>,
     pub(super) held_frames: u64,
     pub(super) waiting: Option<Waiting>,
     pub(super) slow_path: Option<SlowPathTotals>,
@@ -200,6 +202,7 @@ impl<'a> Run<'a> {
             audit,
             failures,
             refusals: totals.refusals,
+            served_elsewhere: totals.served_elsewhere,
             splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
             distance: distance::compared(host, baselines, over_time, &end),

@@ -6,12 +6,12 @@ use super::moments::Moments;
 use super::owners::Owners;
 use super::scene::{Lines, Scene};
 use crate::error::ReplayError;
-use crate::replay::{Progress, Stage, each_row};
+use crate::replay::{Progress, Stage, each_row, trust};
 use crate::text::{count, shown};
 use pageyard::{GfpMap, MemoryMap};
-use pageyard_trace::Trace;
 use pageyard_trace::document::Document;
 use pageyard_trace::text::Grid;
+use pageyard_trace::{Trace, Trust};
 use serde::Serialize;
 use std::fmt;
 
@@ -21,10 +21,10 @@ const SHOWN: usize = 12;
 /// Who keeps a host's pageblocks from becoming huge frames at the end of its recording.
 #[derive(Clone, Debug)]
 pub struct BlameReport {
+    trust: Trust,
     trace: String,
     kernel: String,
     duration_ns: u64,
-    has_snapshot: bool,
     /// The pageblocks that are lost, and the frames that hold them.
     pub blame: Blame,
     /// Whose those are.
@@ -56,10 +56,10 @@ pub fn blame(
     let blame = Blame::of(&line);
     let shares = blame.shares(&owners, &scene.gfp);
     Ok(BlameReport {
+        trust: trust::of_recording(trace, &stage.machine)?,
         trace: trace.name().to_owned(),
         kernel: trace.meta().kernel.clone(),
         duration_ns,
-        has_snapshot: stage.machine.has_snapshot,
         blame,
         owners,
         gfp: scene.gfp,
@@ -72,6 +72,7 @@ impl BlameReport {
     #[must_use]
     pub fn document(&self) -> BlameDocument<'_> {
         BlameDocument {
+            trust: &self.trust,
             trace: &self.trace,
             kernel: &self.kernel,
             duration_ns: self.duration_ns,
@@ -115,6 +116,8 @@ impl BlameReport {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlameDocument<'a> {
+    /// How far this can be trusted.
+    pub trust: &'a Trust,
     /// The trace's name.
     pub trace: &'a str,
     /// The kernel that was recorded.
@@ -191,19 +194,28 @@ pub struct HolderDocument {
 impl fmt::Display for BlameReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Blame { pageblocks, free, lost } = &self.blame;
-        writeln!(
+        write!(f, "{}", self.trust)?;
+        write!(
             f,
-            "{}: {:.1} s of {}. Of {} pageblocks (2 MiB) {} are free at the end, and {} are lost to huge frames:\na frame in them cannot be moved. {} of those were lost during the recording.",
+            "{}: {:.1} s of {}. ",
             shown(&self.trace),
             self.duration_ns as f64 / 1e9,
-            shown(&self.kernel),
-            count(*pageblocks),
-            count(*free),
-            count(lost.len() as u64),
-            count(self.blame.lost_meanwhile())
+            shown(&self.kernel)
         )?;
-        if !self.has_snapshot {
-            writeln!(f, "The recording has no snapshot of memory: what was held before it is not known.")?;
+        if self.trust.is_low() {
+            writeln!(
+                f,
+                "Who keeps pageblocks cannot be told: what follows is of the events seen, as if those lost had changed nothing."
+            )?;
+        } else {
+            writeln!(
+                f,
+                "Of {} pageblocks (2 MiB) {} are free at the end, and {} are lost to huge frames:\na frame in them cannot be moved. {} of those were lost during the recording.",
+                count(*pageblocks),
+                count(*free),
+                count(lost.len() as u64),
+                count(self.blame.lost_meanwhile())
+            )?;
         }
         let tables: [(&str, &[Share]); 5] = [
             ("How they were lost", &self.shares.reason),

@@ -1,7 +1,8 @@
 //! The story as the page carries it, and what the command prints of it.
 
 use super::chunk::ChunkEntry;
-use pageyard_trace::document::Document;
+use pageyard_trace::Trust;
+use pageyard_trace::document::{Document, Made};
 use serde::Serialize;
 
 /// The format's name and version.
@@ -11,6 +12,9 @@ pub const FORMAT: &str = "pageyard-story/1";
 #[derive(Clone, Debug, Serialize)]
 pub struct StoryDocument {
     pub format: &'static str,
+    pub trust: Trust,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made: Option<Made>,
     pub name: String,
     pub title: String,
     pub kernel: String,
@@ -99,6 +103,8 @@ pub struct LostDocument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapDocument {
+    /// How far the map can be trusted.
+    pub trust: Trust,
     /// The trace's name.
     pub name: String,
     /// Nanoseconds from one moment to the next.

@@ -17,7 +17,7 @@ use crate::replay::Stage;
 use crate::text::count;
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::{GfpMap, PAGE_SIZE};
-use pageyard_trace::Trace;
+use pageyard_trace::{Trace, Trust};
 use std::collections::BTreeMap;
 
 /// A line that was followed to its end.
@@ -49,6 +49,7 @@ pub fn document(
     stage: &Stage,
     scene: &Scene<'_>,
     moments: Moments,
+    trust: Trust,
 ) -> StoryDocument {
     let meta = trace.meta();
     let seconds = stage.opening.duration_ns as f64 / 1e9;
@@ -66,6 +67,8 @@ pub fn document(
     });
     StoryDocument {
         format: FORMAT,
+        trust,
+        made: None,
         name: format!("{}.trace", trace.name()),
         title: format!("{}: {seconds:.1} s of {}", trace.name(), meta.kernel),
         kernel: meta.kernel.clone(),

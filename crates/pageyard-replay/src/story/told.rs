@@ -13,9 +13,10 @@ use super::replayed::{Begin, Replayed};
 use super::scene::{Lines, Scene};
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;
-use crate::replay::{Progress, Stage, each_row};
+use crate::replay::{self, Progress, Stage, each_row};
 use pageyard::{MemoryMap, Region};
 use pageyard_trace::Trace;
+use pageyard_trace::document::Made;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -81,6 +82,7 @@ fn tell_within(
     let host = Host::begin(&scene, moments, most_changes, &mut owners, &chunks);
     let mut keyframes = host.telling.keyframes().of_another();
     let mut host = Some(host);
+    let mut trust = replay::trust::of_recording(trace, &stage.machine)?;
     for spec in engines {
         let begin = Begin {
             layout: &scene.layout,
@@ -91,7 +93,8 @@ fn tell_within(
         };
         // The first engine's replay reads the rows for the host's own line, too.
         let mut watch = Replayed::new(begin, host.take(), &mut owners);
-        let report = stage.replay(trace, &map, spec, &mut watch, progress)?;
+        let (counts, report) = stage.replay(trace, &map, spec, &mut watch, progress)?;
+        trust = trust.replayed(replay::trust::of_replay(&report, spec, trace, &stage.machine, counts.failed));
         let Replayed { telling, host, .. } = watch;
         if let Some(host) = host {
             (moments, keyframes) = (host.telling.line.moments, host.telling.keyframes().of_another());
@@ -127,7 +130,7 @@ fn tell_within(
     }
     let packing = Instant::now();
     let mut story = Story {
-        document: document(trace, trace.rows()?, &stage, &scene, moments),
+        document: document(trace, trace.rows()?, &stage, &scene, moments, trust),
         chunks: Vec::new(),
         figures: Vec::new(),
         blame: Vec::new(),
@@ -159,6 +162,11 @@ fn unique(label: &str, lines: &[Told]) -> String {
 }
 
 impl Story {
+    /// Says what makes the page.
+    pub fn made_by(&mut self, made: &Made) {
+        self.document.made = Some(made.clone());
+    }
+
     /// Writes a page: the viewer's asset with the story in it.
     ///
     /// # Errors
@@ -185,6 +193,7 @@ impl Story {
             lost: figures.iter().map(|f| f.lost).collect(),
         });
         MapDocument {
+            trust: self.document.trust.clone(),
             name: self.document.name.clone(),
             resolution_ns: self.document.resolution_ns,
             moments: self.document.moments,

@@ -1,10 +1,10 @@
 //! Which recordings can say nothing about a setting.
 
 use crate::error::ReplayError;
-use pageyard_trace::Trace;
 use pageyard_trace::proctext::Vmstat;
+use pageyard_trace::{Trace, Trust};
 
-/// The largest share of reclaimed frames that were read again, and of events lost, with which a replay still answers.
+/// The largest share of reclaimed frames that were read again with which a replay still answers.
 const MOST: f64 = 0.01;
 
 /// Says why nothing can be predicted from a recording, where nothing can.
@@ -12,9 +12,8 @@ const MOST: f64 = 0.01;
 /// # Errors
 /// When its events cannot be read.
 pub fn unfit(trace: &Trace) -> Result<Option<String>, ReplayError> {
-    let (lost, rows) = (trace.meta().lost, trace.rows()?);
-    let share = lost as f64 / (lost + rows).max(1) as f64;
-    Ok((share > MOST).then(|| format!("the recording lost {:.1} % of its events", share * 100.0)))
+    let trust = Trust::of(trace.meta(), trace.rows()?);
+    Ok(trust.is_low().then(|| format!("the recording lost {:.1} % of its events", trust.lost_pct)))
 }
 
 /// Says that what was reclaimed was read again, which is load that reclaim makes and no replay has.

@@ -12,22 +12,17 @@ pub use figure::{Figure, Figures};
 pub use fit::{read_again, unfit};
 pub use sign::{LEAST_SHARE, Sign};
 
-use crate::engine::EngineSpec;
+use crate::engine::{EngineSpec, JUDGED};
 use crate::error::ReplayError;
 use crate::replay::{Progress, ReplayOptions, SlowPath, replay};
 use pageyard_trace::Trace;
 
-/// Names the preset of the reference that is a kernel's release, where there is one. Each was compared with its kernel,
-/// frame by frame ([judge](../../../../docs/design/judge.md)).
+/// Names the preset of the reference that is a kernel's release, where there is one that was compared with its kernel.
 #[must_use]
 pub fn preset(kernel: &str) -> Option<&'static str> {
     let mut numbers = kernel.split(['.', '-']).map(|n| n.parse::<u32>().ok());
-    match (numbers.next()??, numbers.next()??) {
-        (6, 18) => Some("linux-6.18"),
-        (6, 12) => Some("linux-6.12"),
-        (6, 1) => Some("linux-6.1"),
-        _ => None,
-    }
+    let name = format!("linux-{}.{}", numbers.next()??, numbers.next()??);
+    JUDGED.into_iter().find(|judged| *judged == name)
 }
 
 /// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening`
@@ -42,13 +37,29 @@ pub fn replayed(
     opening: u64,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<Figures, ReplayError> {
+    Ok(reproduced(trace, preset, knobs, opening, progress)?.0)
+}
+
+/// Does the same, and counts the requests that the replay refused as the host did.
+///
+/// # Errors
+/// As [`replayed`].
+pub fn reproduced(
+    trace: &Trace,
+    preset: &str,
+    knobs: &[(String, String)],
+    opening: u64,
+    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+) -> Result<(Figures, u64), ReplayError> {
     let spec = EngineSpec::parse(preset, knobs)?;
     let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
     let options =
         ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;
     match report.engines.first() {
-        Some(engine) if engine.is_sound() => Ok(Figures::of_replay(engine)),
+        Some(engine) if engine.is_sound() => {
+            Ok((Figures::of_replay(engine), engine.refusals.counts.refused_on_host_too))
+        }
         _ => Err(ReplayError::Machine {
             trace: trace.name().to_owned(),
             why: "its replay is not sound, so it predicts nothing".to_owned(),

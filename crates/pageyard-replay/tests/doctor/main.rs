@@ -2,7 +2,8 @@
 //!
 //! The logs without `by-hand` are real: `bench/linux/provoke` made stock kernels, 6.1.0-56 (6.1.192) and 6.12.117 of
 //! Debian, refuse requests in guests; `defrag-mode-6.18` is of 6.18.15, Debian's too, under packets while memory was
-//! full. Those with `by-hand` were written after the kernel's format.
+//! full. Those with `by-hand` were written after the kernel's format. Those in `public` are after reports of users, of
+//! 2.6 to 6.19, in the form in which loggers and mails handed them on: every number is theirs, names are not.
 
 use pageyard_replay::doctor::{Cause, Diagnosis};
 use pageyard_trace::{Document, KernelLog};
@@ -26,7 +27,8 @@ fn the_staged_cause_comes_first() {
         ("huge-pages-6.12", Cause::HugePagesReserved),
         ("low-reserve-6.1", Cause::LowReserve),
         ("low-reserve-6.12", Cause::LowReserve),
-        ("low-reserve-4.4.by-hand", Cause::LowReserve),
+        // Enough is free by count, in blocks below order 2.
+        ("movable-4.4.by-hand", Cause::MovableScattered),
         ("defrag-mode-6.18", Cause::DefragMode),
         ("defrag-mode-6.18.by-hand", Cause::DefragMode),
         ("lists-6.1", Cause::PerCpuLists),
@@ -46,6 +48,88 @@ fn the_staged_cause_comes_first() {
         // It leads clearly, not by rounding.
         let all = log(name).causes;
         assert!(all.get(1).is_none_or(|second| weight - second.weight > 0.01), "{name}: {}", log(name));
+    }
+}
+
+/// A log after a public report, and its answer: the kind, the first cause and KiB of a frame.
+struct Public {
+    name: String,
+    kind: String,
+    first_cause: String,
+    frame_kib: u64,
+}
+
+fn public() -> Vec<Public> {
+    let path = format!("{}/tests/doctor/public/answers.csv", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().skip(1).map(|row| {
+        let [name, kind, first_cause, frame_kib] = row.split(',').collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let frame_kib = frame_kib.parse().unwrap();
+        Public {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            first_cause: first_cause.to_owned(),
+            frame_kib,
+        }
+    });
+    rows.collect()
+}
+
+fn of_public(name: &str) -> (KernelLog, Diagnosis) {
+    let path = format!("{}/tests/doctor/public/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let log = KernelLog::read(&path, std::fs::File::open(&path).unwrap()).unwrap();
+    let diagnosis = Diagnosis::of_log(&log);
+    (log, diagnosis)
+}
+
+#[test]
+fn reports_of_users_have_their_kind_and_their_first_cause() {
+    let all = public();
+    assert_eq!(all.len(), 40);
+    for Public { name, kind, first_cause, frame_kib } in all {
+        let (log, diagnosis) = of_public(&name);
+        let json = diagnosis.document().json();
+        let kinds = json["failed"].as_array().unwrap().iter().map(|failed| &failed["report"]);
+        assert!(kinds.clone().any(|of| *of == *kind), "{name}: {diagnosis}");
+        let found = json["causes"][0]["cause"].as_str().unwrap_or("unknown");
+        // Whether what is between can be moved, the numbers decide, and people do not say.
+        let is_scattered = |cause: &str| cause.ends_with("scattered");
+        let is_right = found == first_cause || is_scattered(found) && is_scattered(&first_cause);
+        assert!(is_right, "{name}: {found}, not {first_cause}: {diagnosis}");
+        for failure in log.failures.iter().filter(|failure| failure.frame_kib.is_some()) {
+            assert_eq!(failure.frame_kib, Some(frame_kib), "{name}");
+        }
+    }
+}
+
+#[test]
+fn no_report_gets_advice_that_its_kernel_does_not_have() {
+    /// Words of advice, and the first release that has what they name.
+    const SINCE: [(&str, (u32, u32)); 6] = [
+        ("compact_memory", (3, 0)),
+        ("compaction_proactiveness", (5, 9)),
+        ("percpu_pagelist_high_fraction", (5, 14)),
+        ("defrag_mode", (6, 15)),
+        ("memory.max", (4, 5)),
+        ("watermark_scale_factor", (4, 6)),
+    ];
+    for Public { name, .. } in public() {
+        let (log, diagnosis) = of_public(&name);
+        let release =
+            log.failures.iter().find_map(|failure| failure.kernel.clone()).unwrap_or("2.6".to_owned());
+        let numbers: Vec<u32> = release.split(['.', '-']).filter_map(|n| n.parse().ok()).collect();
+        for cause in &diagnosis.causes {
+            let setting = cause.setting.as_ref().map_or("", |setting| setting.name);
+            let advice = format!("{setting} {}", cause.helps_now.as_deref().unwrap_or_default());
+            for (word, since) in SINCE {
+                assert!(
+                    !advice.contains(word) || (numbers[0], numbers[1]) >= since,
+                    "{name}, {release}: {advice}"
+                );
+            }
+        }
     }
 }
 
@@ -107,6 +191,23 @@ fn of_a_failure_without_zones_nothing_is_claimed() {
     let page = diagnosis.to_string();
     assert!(page.contains("No cause is visible in these numbers.") && !page.contains("was free"), "{page}");
     assert!(page.contains("1 of the failures have no lines about zones"), "{page}");
+}
+
+#[test]
+fn which_check_refused_stands_before_any_cause() {
+    let text = "x: page allocation failure: order:2, mode:0x820(GFP_ATOMIC), nodemask=(null)\nMem-Info:\n\
+                active_anon:1000 inactive_anon:0\nNode 0 active_anon:4000kB inactive_anon:0kB\n\
+                Node 0 Normal free:16040kB boost:0kB min:4096kB low:5120kB high:6144kB managed:2000000kB\n\
+                lowmem_reserve[]: 0 0 0 0 0\nNode 0 Normal: 3010*4kB (UME) 500*8kB (UME) 0*16kB 0*32kB = 16040kB\n";
+    let diagnosis = Diagnosis::of_log(&KernelLog::read("log", text.as_bytes()).unwrap());
+    let page = diagnosis.to_string();
+    let fact = page.find(
+        "Normal: 15.7 MiB free, 1.5 MiB must stay free for this request: enough, but no block of order 2",
+    );
+    let cause = page.find("1. Free memory is scattered");
+    assert!(fact.is_some() && fact < cause, "{page}");
+    // A larger reserve would be a remedy.
+    assert!(diagnosis.causes.iter().all(|cause| cause.cause != Cause::LowReserve), "{page}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::event::EventKind;
 use crate::failures::{FailureDocument, FailureKindDocument, KINDS_SHOWN};
 use crate::fragmentation::{HugeFrames, ZoneFragmentation};
-use crate::text::lost_pct;
+use crate::trust::{Trust, lost_pct};
 
 use super::samples_report::SamplesDocument;
 use super::{Fallback, Moved, Requests, Summary, type_index, type_name};
@@ -23,6 +23,8 @@ type Counts = BTreeMap<&'static str, u64>;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SummaryDocument<'a> {
+    /// How far the counts can be trusted. Where events were lost, counts are of those that were seen.
+    pub trust: &'a Trust,
     /// The trace's name.
     pub trace: &'a str,
     /// The kernel that was recorded.
@@ -204,6 +206,7 @@ impl Summary {
     pub fn document(&self) -> SummaryDocument<'_> {
         let events = EventKind::ALL.iter().map(|k| (k.name(), self.by_kind[k.index()]));
         SummaryDocument {
+            trust: &self.trust,
             trace: &self.name,
             kernel: &self.kernel,
             cpus: self.cpus,

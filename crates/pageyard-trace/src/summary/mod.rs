@@ -24,6 +24,7 @@ use crate::meta::ProcTexts;
 use crate::proctext::{Buddyinfo, Pagetypeinfo};
 use crate::snapshot::Snapshot;
 use crate::trace::Trace;
+use crate::trust::Trust;
 
 use failures::gfp_map;
 use held::{Freed, LiveBlocks};
@@ -96,6 +97,8 @@ pub struct Fallback {
 /// `perf kmem stat --page` pairs them in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
+    /// How far the counts can be trusted.
+    pub trust: Trust,
     /// The trace's name.
     pub name: String,
     /// The kernel that was recorded.
@@ -164,6 +167,7 @@ impl Summary {
     pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Summary, TraceError> {
         let meta = trace.meta();
         let mut summary = Summary {
+            trust: Trust::of(meta, 0),
             name: trace.name().to_owned(),
             kernel: meta.kernel.clone(),
             cpus: meta.cpus,
@@ -204,6 +208,7 @@ impl Summary {
             progress(reader.rows_read());
         }
         summary.held_at_end = held.len();
+        summary.trust = Trust::of(meta, summary.events());
         summary.failures.describe(trace)?;
         Ok(summary)
     }

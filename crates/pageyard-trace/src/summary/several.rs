@@ -8,6 +8,7 @@ use crate::error::TraceError;
 use crate::event::EventKind;
 use crate::failures::GfpNames;
 use crate::text::{Grid, grouped, shown};
+use crate::trust::{Trust, TrustLevel};
 
 /// Several traces, in the order of their names.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +39,8 @@ pub struct OneOfSeveral {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TotalsOfOne {
+    /// How far they can be trusted.
+    pub trust: Trust,
     /// The kernel.
     pub kernel: String,
     /// CPUs.
@@ -72,6 +75,7 @@ impl OneOfSeveral {
         let kind = summary.failures.kinds.most_frequent(1);
         let words = |order: u8, gfp: u32| format!("order {order}, {}", GfpNames::new(gfp, &summary.gfp_map));
         let totals = TotalsOfOne {
+            trust: summary.trust.clone(),
             kernel: summary.kernel.clone(),
             cpus: summary.cpus,
             seconds: summary.duration_ns as f64 / 1e9,
@@ -104,6 +108,7 @@ impl SeveralDocument {
     pub fn text(&self) -> String {
         let mut grid = Grid::new([
             "trace",
+            "trust",
             "kernel",
             "CPUs",
             "seconds",
@@ -118,6 +123,7 @@ impl SeveralDocument {
         for (name, t) in &read {
             grid.row([
                 (*name).to_owned(),
+                t.trust.level.name().to_owned(),
                 t.kernel.clone(),
                 t.cpus.to_string(),
                 format!("{:.1}", t.seconds),
@@ -129,9 +135,16 @@ impl SeveralDocument {
             ]);
         }
         let mut text = if read.is_empty() { String::new() } else { grid.to_string() };
+        for (name, t) in read.iter().filter(|(_, t)| t.trust.level > TrustLevel::High) {
+            text += &format!("{name}, trust {}: {}\n", t.trust.level.name(), t.trust.reasons.join("; "));
+        }
         for (name, t) in read.iter().filter(|(_, t)| t.failures > 0) {
+            let least = if t.lost > 0 { "at least " } else { "" };
             let kind = t.most_frequent.as_deref().unwrap_or("-");
-            text += &format!("{name}: {} requests got nothing, most of them {kind}\n", grouped(t.failures));
+            text += &format!(
+                "{name}: {least}{} requests got nothing, most of them {kind}\n",
+                grouped(t.failures)
+            );
         }
         for (name, why) in self.traces.iter().filter_map(|t| Some((&t.name, t.unreadable.as_ref()?))) {
             text += &format!("{name} cannot be read: {why}\n");

@@ -9,12 +9,13 @@ use crate::event::EventKind;
 use crate::failures::{FAILURE_HEADINGS, FAILURES_SHOWN, KIND_HEADINGS, ORDERS};
 use crate::fragmentation::{self, HugeFrames};
 use crate::moves::MoveKind;
-use crate::text::{Grid, count, grouped, lost_sentence, percent};
+use crate::text::{Grid, count, grouped, percent};
 
 use super::{Requests, Summary, TYPES, type_index, type_name};
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.trust)?;
         self.heading(f)?;
         self.requests(f)?;
         self.orders_and_types(f)?;
@@ -48,23 +49,29 @@ impl fmt::Display for Summary {
 
 impl Summary {
     fn heading(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, count(self.events(), "event"))?;
+        write!(f, "{}: {}{}", self.name, count(self.events(), "event"), self.seen())?;
         write!(f, " in {:.1} s on {}", self.duration_ns as f64 / 1e9, count(self.cpus.into(), "CPU"))?;
         if !self.kernel.is_empty() {
             write!(f, ", {}", self.kernel)?;
         }
-        match lost_sentence(self.lost, self.events()) {
-            None => writeln!(f, "; none lost")?,
-            Some(lost) => writeln!(f, "; {lost}")?,
-        }
-        match &self.partial {
-            None => Ok(()),
-            Some(why) => writeln!(f, "Partial, because {why}: this is what was written until then."),
+        writeln!(f)
+    }
+
+    /// Returns what qualifies a count where events were lost: it is of those that were seen.
+    fn seen(&self) -> &'static str {
+        if self.lost > 0 { " seen" } else { "" }
+    }
+
+    /// Writes a table's title.
+    fn title(&self, f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
+        match self.lost {
+            0 => writeln!(f, "\n{title}"),
+            _ => writeln!(f, "\n{title} (of the events seen)"),
         }
     }
 
     fn requests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nRequests, as `perf kmem stat --page` counts them")?;
+        self.title(f, "Requests, as `perf kmem stat --page` counts them")?;
         let mut grid = Grid::new(["", "requests", "KB"]);
         let rows: [(&str, Requests); 6] = [
             ("allocated", self.allocs),
@@ -81,9 +88,9 @@ impl Summary {
     }
 
     fn orders_and_types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
+        self.title(
             f,
-            "\nAllocations that succeeded, by order and migratetype, and failures and frees by order"
+            "Allocations that succeeded, by order and migratetype, and failures and frees by order",
         )?;
         // The three types that requests have, and any other that occurs.
         let shown: Vec<usize> = (0..TYPES)
@@ -107,7 +114,7 @@ impl Summary {
     }
 
     fn contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nBy what the CPU was doing")?;
+        self.title(f, "By what the CPU was doing")?;
         let mut grid = Grid::new(["", "allocated", "freed"]);
         for context in Context::ALL {
             let (allocs, frees) =
@@ -124,7 +131,7 @@ impl Summary {
     }
 
     fn events_by_kind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nEvents by kind")?;
+        self.title(f, "Events by kind")?;
         let mut grid = Grid::new(["", "events"]);
         for kind in EventKind::ALL {
             grid.row([kind.name().to_owned(), grouped(self.by_kind[kind.index()])]);
@@ -134,9 +141,12 @@ impl Summary {
 
     fn fallbacks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.fallbacks.is_empty() {
-            return writeln!(f, "\nFallbacks: no request took from a block of another migratetype.");
+            return match self.lost {
+                0 => writeln!(f, "\nFallbacks: no request took from a block of another migratetype."),
+                lost => writeln!(f, "\nFallbacks: none was seen; the {} may hold some.", lost_events(lost)),
+            };
         }
-        writeln!(f, "\nFallbacks: requests that took from a block of another migratetype")?;
+        self.title(f, "Fallbacks: requests that took from a block of another migratetype")?;
         let mut grid = Grid::new(["wanted", "order", "taken from", "order", "events"]);
         for (fallback, n) in &self.fallbacks {
             grid.row([
@@ -152,10 +162,14 @@ impl Summary {
 
     fn failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.failed.count == 0 {
-            return writeln!(f, "\nFailures: every request got what it asked for.");
+            return match self.lost {
+                0 => writeln!(f, "\nFailures: every request got what it asked for."),
+                lost => writeln!(f, "\nFailures: none was seen; the {} may hold some.", lost_events(lost)),
+            };
         }
         let shown = self.failures.first.len() as u64;
-        write!(f, "\nFailures: {} got nothing", count(self.failed.count, "request"))?;
+        let least = if self.lost > 0 { "at least " } else { "" };
+        write!(f, "\nFailures: {least}{} got nothing", count(self.failed.count, "request"))?;
         if shown < self.failed.count {
             write!(f, "; the first {shown} of them, {} left out", grouped(self.failed.count - shown))?;
         }
@@ -173,7 +187,7 @@ impl Summary {
             f,
             "  blocks: how many blocks of its order that makes; largest: the order of the largest one."
         )?;
-        writeln!(f, "\nFailures by kind")?;
+        self.title(f, "Failures by kind")?;
         let mut grid = Grid::new(KIND_HEADINGS.into_iter().chain(["times"]));
         let most = self.failures.kinds.most_frequent(FAILURES_SHOWN / 2);
         let told: u64 = most.iter().map(|(_, n)| n).sum();
@@ -216,9 +230,12 @@ impl Summary {
             return writeln!(f, "\nMoves: the recording does not say what compaction and migration did.");
         };
         if moved.by_kind.iter().sum::<u64>() == 0 {
-            return writeln!(f, "\nMoves: compaction and migration did nothing.");
+            return match self.lost {
+                0 => writeln!(f, "\nMoves: compaction and migration did nothing."),
+                lost => writeln!(f, "\nMoves: none was seen; the {} may hold some.", lost_events(lost)),
+            };
         }
-        writeln!(f, "\nMoves by compaction and migration")?;
+        self.title(f, "Moves by compaction and migration")?;
         let mut grid = Grid::new(["", ""]);
         for (name, n) in [
             ("compactions of a zone", moved.rows(MoveKind::CompactBegin)),
@@ -249,5 +266,12 @@ impl Summary {
             grid.row([name.to_owned(), grouped(n)]);
         }
         write!(f, "{grid}")
+    }
+}
+
+fn lost_events(lost: u64) -> String {
+    match lost {
+        1 => "lost event".to_owned(),
+        n => format!("{} lost events", grouped(n)),
     }
 }

@@ -122,7 +122,7 @@ fn a_killed_recording_becomes_a_trace() {
     assert_eq!(trace.before().unwrap(), Some(before()));
     assert_eq!(trace.after().unwrap(), None);
     let text = crate::Summary::of(&trace, |_| {}).unwrap().to_string();
-    assert!(text.contains("Partial, because the recorder was killed"), "{text}");
+    assert!(text.contains("the recording ended early, because the recorder was killed"), "{text}");
     assert_eq!(names(folder.path()), ["a.trace"]);
     assert_eq!(
         names(&folder.path().join("a.trace")),

@@ -22,7 +22,7 @@ impl<'a> Case<'a> {
     /// A request that might be made.
     pub(in crate::doctor) fn tried(asked: &'a Asked, facts: &'a Facts) -> Case<'a> {
         let plain = Otherwise::default();
-        let zones = usable(facts, asked, plain).map(|z| (z, of_zone(z, asked, plain))).collect();
+        let zones = usable(facts, asked, plain).map(|z| (z, of_zone(facts, z, asked, plain))).collect();
         Case { has_failed: false, asked, facts, zones }
     }
 
@@ -38,12 +38,46 @@ impl<'a> Case<'a> {
 
     /// Returns whether some zone has enough, in blocks that are too small.
     pub(super) fn is_fragmented(&self) -> bool {
-        self.zones.iter().any(|(_, answer)| *answer == Answer::NoBlock)
+        self.scattered() > 0.0
+    }
+
+    /// Returns the share of the memory that it may use that lies in zones with enough free, in blocks that are too
+    /// small.
+    pub(super) fn scattered(&self) -> f64 {
+        let size = |z: &Zone| z.managed.max(z.free).max(1);
+        let all: u64 = self.zones.iter().map(|(z, _)| size(z)).sum();
+        let such = self.zones.iter().filter(|(_, answer)| *answer == Answer::NoBlock);
+        share(such.map(|(z, _)| size(z)).sum(), all)
+    }
+
+    /// Returns whether what is scattered is a small part, so that something else refused it.
+    pub(super) fn is_hardly_scattered(&self) -> bool {
+        self.scattered() < 0.25
+    }
+
+    /// Says which blocks are lacking: before 4.4 some of the order can be there, and too few near it.
+    pub(super) fn lacking(&self) -> String {
+        let order = self.asked.order;
+        let has_one = self.zones.iter().any(|(z, answer)| {
+            *answer == Answer::NoBlock && answer::blocks(z, self.asked, Otherwise::default()) > 0
+        });
+        match has_one {
+            true => format!("too little is in blocks near order {order}"),
+            false => format!("no block of order {order} or larger is"),
+        }
+    }
+
+    /// Writes frames as a size.
+    pub(super) fn size(&self, frames: u64) -> String {
+        self.facts.size(frames)
     }
 
     /// Returns how many such requests would be served one after the other.
     pub(in crate::doctor) fn in_a_row(&self) -> u64 {
-        self.zones.iter().map(|(z, _)| answer::in_a_row(z, self.asked)).fold(0, u64::saturating_add)
+        self.zones
+            .iter()
+            .map(|(z, _)| answer::in_a_row(self.facts, z, self.asked))
+            .fold(0, u64::saturating_add)
     }
 
     /// Returns the free frames of the zones that it may use as a share of all their frames.

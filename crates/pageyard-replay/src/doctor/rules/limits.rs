@@ -1,8 +1,8 @@
 //! The request may not go where memory is.
 
-use pageyard::{Gfp, ZoneKind};
+use pageyard::Gfp;
 use pageyard_trace::grouped;
-use pageyard_trace::text::size;
+use pageyard_trace::kernel_log::HostZone;
 
 use super::super::answer::{Answer, Otherwise, of_zone, served, usable};
 use super::super::cause::{Cause, Finding, Setting};
@@ -13,18 +13,21 @@ use super::case::{Case, share};
 pub(super) fn node(case: &Case<'_>) -> Option<Finding> {
     let (facts, asked) = (case.facts, case.asked);
     let all = Otherwise { any_node: true, ..Otherwise::default() };
-    let said = |z: &Zone| format!("{} has {} free", z.title(), size(z.free));
+    let said = |z: &Zone| format!("{} has {} free", z.title(), case.size(z.free));
     let (evidence, setting) = if let Some(nodes) = &asked.nodes {
-        if case.is_served() || !served(facts, asked, all) {
+        let names = nodes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+        if case.is_served() {
             return None;
         }
+        if !served(facts, asked, all) {
+            return elsewhere(case, &names);
+        }
         let other = usable(facts, asked, all)
-            .filter(|z| !nodes.contains(&z.node) && of_zone(z, asked, all) == Answer::Served)
+            .filter(|z| !nodes.contains(&z.node) && of_zone(facts, z, asked, all) == Answer::Served)
             .max_by_key(|z| z.free)?;
-        let nodes = nodes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
         let evidence = format!(
-            "It was limited to node {nodes}, whose zones had {} free for it; {}, and would have served it.",
-            size(case.sum(|z| z.free)),
+            "It was limited to node {names}, whose zones had {} free for it; {}, and would have served it.",
+            case.size(case.sum(|z| z.free)),
             said(other)
         );
         (evidence, "cpuset.mems")
@@ -36,32 +39,54 @@ pub(super) fn node(case: &Case<'_>) -> Option<Finding> {
         let evidence = format!(
             "It keeps to its node (__GFP_THISNODE): {} of a min watermark of {}, while {}, and would have served it.",
             said(short.0),
-            size(short.0.min),
+            case.size(short.0.min),
             said(other.0)
         );
         (evidence, "numactl --membind")
     } else {
         return None;
     };
-    Some(Finding {
-        cause: Cause::NodeLimit,
-        weight: 0.97,
-        evidence,
-        setting: Some(Setting {
-            name: setting,
-            now: None,
-            to: None,
-            note: "give it another node, or move what fills this one; memory of other nodes is slower",
-            knob: None,
-        }),
-    })
+    Some(Finding { cause: Cause::NodeLimit, weight: 0.97, evidence, setting: Some(of_nodes(setting)) })
+}
+
+/// A request that is limited to nodes, where a log does not show the others: their zones, or that it may use none.
+fn elsewhere(case: &Case<'_>, nodes: &str) -> Option<Finding> {
+    let facts = case.facts;
+    let shown: u64 = facts.zones.iter().map(|z| z.free).sum();
+    let rest = facts.free_anywhere.unwrap_or(0).saturating_sub(shown);
+    let of_node: u64 = case.sum(|z| z.free);
+    let evidence = match case.zones.is_empty() {
+        true if !facts.zones.is_empty() => format!(
+            "It was limited to node {nodes}, which has no zone that it may use: {} are free there for others.",
+            case.size(shown)
+        ),
+        false if rest > 4 * of_node.max(case.asked.frames()) => format!(
+            "It was limited to node {nodes}, whose zones had {} free for it; the other nodes have {} free.",
+            case.size(of_node),
+            case.size(rest)
+        ),
+        _ => return None,
+    };
+    Some(Finding { cause: Cause::NodeLimit, weight: 0.97, evidence, setting: Some(of_nodes("cpuset.mems")) })
+}
+
+fn of_nodes(name: &'static str) -> Setting {
+    Setting {
+        name,
+        now: None,
+        to: None,
+        note: "give it another node, or move what fills this one; memory of other nodes is slower",
+        knob: None,
+    }
 }
 
 /// A request for memory below 16 MiB or 4 GiB, where higher zones have plenty.
 pub(super) fn low_zone(case: &Case<'_>) -> Option<Finding> {
     let (facts, asked) = (case.facts, case.asked);
+    // What processes and page cache alone use is above the kernel's own memory on 32-bit kernels.
     let highest = asked.highest();
-    if highest > ZoneKind::Dma32 || case.is_served() {
+    let is_low = highest <= HostZone::Dma32 || highest == HostZone::Normal && facts.has_high;
+    if !is_low || case.is_served() || case.zones.is_empty() {
         return None;
     }
     let low = case.sum(|z| z.free);
@@ -69,20 +94,26 @@ pub(super) fn low_zone(case: &Case<'_>) -> Option<Finding> {
     let shown: u64 = facts.zones.iter().map(|z| z.free).sum();
     let above = facts.zones.iter().filter(|z| z.kind > highest).map(|z| z.free).sum::<u64>()
         + facts.free_anywhere.unwrap_or(0).saturating_sub(shown);
-    if above < 4 * asked.frames() || above <= low {
+    // A log of such a request need not show what is above.
+    let is_shown = facts.free_anywhere.is_some() || facts.zones.iter().any(|z| z.kind > highest);
+    if is_shown && (above < 4 * asked.frames() || above <= low) {
         return None;
     }
     let managed = case.sum(|z| z.managed);
     let ratio = facts.settings.get("vm/lowmem_reserve_ratio").map(|s| words(s));
     Some(Finding {
         cause: Cause::LowZone,
-        weight: 0.96,
+        weight: if is_shown { 0.96 } else { 0.8 },
         evidence: format!(
-            "It asks for {} memory: those zones have {} in all and {} free, while {} are free above them, which it cannot use.",
+            "It asks for {} memory: those zones have {} in all and {} free, while {} above them, which it cannot use.",
             highest.name(),
-            size(managed),
-            size(low),
-            size(above)
+            case.size(managed),
+            case.size(low),
+            if is_shown {
+                format!("{} are free", case.size(above))
+            } else {
+                "what is free is not shown".to_owned()
+            }
         ),
         setting: Some(Setting {
             name: "vm.lowmem_reserve_ratio",
@@ -100,21 +131,24 @@ pub(super) fn protection(case: &Case<'_>) -> Option<Finding> {
     if case.is_served() {
         return None;
     }
-    let kept: Vec<_> =
-        case.zones.iter().filter(|(z, _)| of_zone(z, case.asked, open) == Answer::Served).collect();
+    let kept: Vec<_> = case
+        .zones
+        .iter()
+        .filter(|(z, _)| of_zone(case.facts, z, case.asked, open) == Answer::Served)
+        .collect();
     let (zone, _) = kept.iter().max_by_key(|(z, _)| z.free)?;
     let free: u64 = kept.iter().map(|(z, _)| z.free).sum();
-    let reserve = zone.protection.get(case.asked.highest().index()).copied().unwrap_or(0);
+    let reserve = case.facts.kept_from(zone, case.asked.highest());
     let ratio = case.facts.settings.get("vm/lowmem_reserve_ratio").map(|s| words(s));
     Some(Finding {
         cause: Cause::LowmemReserve,
         // A tenth of memory behind it is a cause; the few MiB of DMA that every host keeps are not.
-        weight: (10.0 * share(free, case.sum(|z| z.managed))).min(0.9),
+        weight: (10.0 * share(free, case.sum(|z| z.managed).max(case.facts.managed()))).min(0.85),
         evidence: format!(
             "{} has {} free and keeps {} ({} frames) from requests that can use higher zones.",
             zone.title(),
-            size(zone.free),
-            size(reserve),
+            case.size(zone.free),
+            case.size(reserve),
             grouped(reserve)
         ),
         setting: Some(Setting {
@@ -132,9 +166,9 @@ fn words(text: &str) -> String {
 }
 
 /// Quarters the ratio of a zone.
-fn protected_more(ratios: &str, zone: ZoneKind) -> Option<String> {
+fn protected_more(ratios: &str, zone: HostZone) -> Option<String> {
     let mut all: Vec<u64> = ratios.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let ratio = all.get_mut(zone.index()).filter(|ratio| **ratio > 1)?;
+    let ratio = all.get_mut(zone as usize).filter(|ratio| **ratio > 1)?;
     *ratio = (*ratio / 4).max(1);
     Some(all.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
 }

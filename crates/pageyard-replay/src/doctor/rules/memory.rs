@@ -1,8 +1,8 @@
 //! Memory is short: who has it.
 
-use pageyard_trace::text::{percent, size};
+use pageyard_trace::text::percent;
 
-use super::super::answer::{Otherwise, served};
+use super::super::answer::{Answer, Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
 use super::case::{Case, share};
 
@@ -31,8 +31,8 @@ pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
         weight,
         evidence: format!(
             "{} lie in per-CPU lists and {} on the free lists{}.",
-            size(listed),
-            size(free),
+            case.size(listed),
+            case.size(free),
             if would { "; with the lists empty it would have been served" } else { "" }
         ),
         setting: Some(Setting {
@@ -45,21 +45,36 @@ pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
                     "vm/percpu_pagelist_high_fraction"
                 })
                 .map(|n| n.to_string()),
-            to: Some(if older { "0" } else { "1000" }.to_owned()),
+            // 0 is the older setting's default.
+            to: (!older).then(|| "1000".to_owned()),
             note: "shorter lists give back sooner; more requests take the zone's lock then",
             knob: (!older).then_some("percpu_pagelist_high_fraction"),
         }),
     })
 }
 
+/// With less than this share free, a request for which a process was killed had nothing, whatever the marks say.
+const SERVED: f64 = 0.05;
+
+/// With so much of memory reclaimable it is not used up.
+const RECLAIMABLE: f64 = 0.15;
+
 /// Everything is in use, and little of it can be reclaimed.
 pub(super) fn used_up(case: &Case<'_>) -> Option<Finding> {
     let facts = case.facts;
     let managed = facts.managed();
-    if case.is_served() || case.is_fragmented() || managed == 0 {
+    // What the killer describes is what it was called for, with a little freed since.
+    let is_served = case.is_served() && !(case.asked.killed && case.free_share() < SERVED);
+    let is_unknown = case.zones.iter().any(|(_, answer)| *answer == Answer::Unknown);
+    if is_served || is_unknown || !case.is_hardly_scattered() || managed == 0 {
         return None;
     }
     let reclaimable = facts.reclaimable()?;
+    let swappable = facts.anon().unwrap_or(0).min(facts.swap_free.unwrap_or(0));
+    // Where much can be reclaimed or swapped, memory is not used up.
+    if share(reclaimable.saturating_add(swappable), managed) > RECLAIMABLE {
+        return None;
+    }
     let free: u64 = facts.zones.iter().map(|z| z.free + z.pcp).sum();
     // What is above the zones that a request may use is not in these sums, nor what lies there.
     let held = managed.saturating_sub(free).saturating_sub(reclaimable).saturating_sub(facts.pooled());
@@ -76,10 +91,10 @@ pub(super) fn used_up(case: &Case<'_>) -> Option<Finding> {
         weight,
         evidence: format!(
             "{} of {} are held by processes and the kernel, {} free; {} could be reclaimed{swap}.",
-            size(held),
-            size(managed),
+            case.size(held),
+            case.size(managed),
             percent(share(free, managed)),
-            size(reclaimable)
+            case.size(reclaimable)
         ),
         setting: None,
     })

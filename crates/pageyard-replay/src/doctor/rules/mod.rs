@@ -4,20 +4,23 @@
 //! 1; a rule that can only say who holds the memory takes the share that is held.
 
 mod case;
+mod check;
 mod limits;
 mod memory;
 mod reserve;
 mod shape;
 
 pub(super) use case::Case;
+pub use check::{Check, ZoneCheck};
 
 use super::cause::Finding;
+use super::settings;
 
 /// A rule.
 type Rule = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every rule.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     limits::node,
     limits::low_zone,
     limits::protection,
@@ -30,6 +33,7 @@ const RULES: [Rule; 12] = [
     shape::huge_pages,
     shape::unmovable,
     shape::movable,
+    shape::scattered,
 ];
 
 /// The weight below which a cause is not worth a paragraph.
@@ -43,6 +47,9 @@ pub(super) fn at_risk(case: &Case<'_>) -> Option<Finding> {
 /// Finds what may have caused a failure, the likeliest first.
 pub(super) fn findings(case: &Case<'_>) -> Vec<Finding> {
     let mut all: Vec<_> = RULES.iter().filter_map(|rule| rule(case)).filter(|f| f.weight >= LEAST).collect();
+    for finding in &mut all {
+        finding.setting = finding.setting.take().filter(|setting| settings::has(case.facts, setting.name));
+    }
     all.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.cause.cmp(&b.cause)));
     all
 }

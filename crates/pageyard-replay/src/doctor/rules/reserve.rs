@@ -1,10 +1,10 @@
 //! Memory that is free and kept for others, and a reserve that is too small.
 
-use pageyard::ZoneKind;
 use pageyard_trace::grouped;
-use pageyard_trace::text::{percent, size};
+use pageyard_trace::kernel_log::HostZone;
+use pageyard_trace::text::percent;
 
-use super::super::answer::{Otherwise, served};
+use super::super::answer::{Otherwise, opened_by};
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::{Facts, Zone};
 use super::case::{Case, SCARCE, share};
@@ -12,35 +12,46 @@ use super::case::{Case, SCARCE, share};
 /// Free memory that is set aside for urgent requests of several frames.
 pub(super) fn highatomic(case: &Case<'_>) -> Option<Finding> {
     let open = Otherwise { no_highatomic: true, ..Otherwise::default() };
-    if case.is_served() || !served(case.facts, case.asked, open) {
+    if case.is_served() || !opened_by(case.facts, case.asked, open) {
         return None;
     }
     let kept = case.sum(|z| z.highatomic);
     Some(Finding {
         cause: Cause::HighatomicReserve,
-        weight: 0.85,
+        weight: weight_of_reserve(case, 0.85),
         evidence: format!(
             "{} of the {} that are free are set aside for urgent requests of several frames; without that it would have been served.",
-            size(kept.min(case.sum(|z| z.free))),
-            size(case.sum(|z| z.free))
+            case.size(kept.min(case.sum(|z| z.free))),
+            case.size(case.sum(|z| z.free))
         ),
         setting: None,
     })
 }
 
+/// Returns how much a reserve's blocks speak for it: where enough is free outside of it, in blocks that are too small,
+/// that is the cause, and the reserve's blocks a way out.
+fn weight_of_reserve(case: &Case<'_>, weight: f64) -> f64 {
+    if case.asked.order > 0 && !case.is_hardly_scattered() { weight / 3.0 } else { weight }
+}
+
 /// Free memory of contiguous areas, which only movable requests may use.
 pub(super) fn contiguous(case: &Case<'_>) -> Option<Finding> {
     let open = Otherwise { any_cma: true, ..Otherwise::default() };
-    if case.is_served() || !served(case.facts, case.asked, open) {
+    // A movable request may use them, and does when the kernel finds it time to; one for which a process was killed did
+    // not.
+    let is_unused = case.asked.killed
+        && case.zones.iter().all(|(z, _)| z.free.saturating_sub(z.cma) <= z.min)
+        && case.zones.iter().any(|(z, _)| z.cma > z.min);
+    if !is_unused && (case.is_served() || !opened_by(case.facts, case.asked, open)) {
         return None;
     }
     Some(Finding {
         cause: Cause::ContiguousAreas,
-        weight: 0.9,
+        weight: weight_of_reserve(case, 0.9),
         evidence: format!(
             "{} of the {} that are free belong to contiguous areas, which only movable requests may use.",
-            size(case.sum(|z| z.cma)),
-            size(case.sum(|z| z.free))
+            case.size(case.sum(|z| z.cma)),
+            case.size(case.sum(|z| z.free))
         ),
         setting: Some(Setting {
             name: "cma=",
@@ -55,7 +66,13 @@ pub(super) fn contiguous(case: &Case<'_>) -> Option<Finding> {
 /// A request that cannot wait, in memory that the background reclaimer could have made room in.
 pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
     let (facts, asked) = (case.facts, case.asked);
-    if asked.waits() || case.is_served() || case.zones.is_empty() {
+    // Where enough is free and no block is there, a larger reserve is a remedy, and not the cause.
+    if asked.waits() || case.zones.is_empty() || !case.is_hardly_scattered() {
+        return None;
+    }
+    // Memory is described after the refusal. A zone below its min served it by a hair, or has been filled since.
+    let is_near = case.has_failed && asked.is_urgent() && case.zones.iter().all(|(z, _)| z.free < z.min);
+    if case.is_served() && !is_near {
         return None;
     }
     let (free, managed, high) = (case.sum(|z| z.free), case.sum(|z| z.managed), case.sum(|z| z.high));
@@ -68,18 +85,18 @@ pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
     if !low_now || share(reclaimable, facts.managed()) < 0.05 {
         return None;
     }
-    let beside = small.map_or_else(String::new, |small| format!("; {}", small.words()));
+    let beside = small.map_or_else(String::new, |small| format!("; {}", small.words(case)));
     let usual = usual_of(facts);
     Some(Finding {
         cause: Cause::LowReserve,
         weight: if small.is_some() { 0.94 } else { 0.7 },
         evidence: format!(
-            "It cannot wait, and its zones had {} free of a reserve of {}{beside}; {} of memory could be reclaimed, but not in time.",
-            size(free),
-            size(reserve),
+            "It cannot wait, and its zones had {} free, and their reserve is {}{beside}; {} of memory could be reclaimed, but not in time.",
+            case.size(free),
+            case.size(reserve),
             percent(share(reclaimable, facts.managed()))
         ),
-        setting: Some(larger_reserve(case, four_times(case).max(usual))),
+        setting: Some(larger_reserve(case, usual)),
     })
 }
 
@@ -95,10 +112,10 @@ pub(super) fn at_risk(case: &Case<'_>) -> Option<Finding> {
         weight: 0.5 * (1.0 - share(small.reserve, small.usual)),
         evidence: format!(
             "It cannot wait, and is served now. But {}: after {} such requests in a row one is refused, unless memory is reclaimed meanwhile.",
-            small.words(),
+            small.words(case),
             grouped(case.in_a_row())
         ),
-        setting: Some(larger_reserve(case, small.usual * KIB_A_FRAME)),
+        setting: Some(larger_reserve(case, small.usual * case.facts.frame_kib)),
     })
 }
 
@@ -115,20 +132,20 @@ impl Small {
     fn of(case: &Case<'_>) -> Option<Small> {
         let highest = case.asked.highest();
         let zones = &case.facts.zones;
-        if highest < ZoneKind::Normal && !zones.iter().any(|z| z.kind > highest && z.managed > 0) {
+        if highest < HostZone::Normal && !zones.iter().any(|z| z.kind > highest && z.managed > 0) {
             return None;
         }
         // The reserve is what is kept for good; a boost lasts until the background reclaimer has caught up.
         let reserve = zones.iter().filter(|z| counts(z)).map(|z| z.min.saturating_sub(z.boost)).sum();
-        let usual = usual_of(case.facts) / KIB_A_FRAME;
+        let usual = usual_of(case.facts) / case.facts.frame_kib;
         (reserve < usual * 3 / 4).then_some(Small { reserve, usual })
     }
 
-    fn words(self) -> String {
+    fn words(self, case: &Case<'_>) -> String {
         format!(
             "all zones together keep a reserve of {}, where the kernel itself would set {}",
-            size(self.reserve),
-            size(self.usual)
+            case.size(self.reserve),
+            case.size(self.usual)
         )
     }
 }
@@ -137,31 +154,40 @@ fn larger_reserve(case: &Case<'_>, kib: u64) -> Setting {
     Setting {
         name: "vm.min_free_kbytes",
         now: case.facts.setting("vm/min_free_kbytes").map(|kib| kib.to_string()),
-        to: Some(kib.to_string()),
+        to: larger(case, kib),
         note: "a larger reserve is free when such requests come; that memory is never used for anything else",
         knob: Some("min_free_kbytes"),
     }
 }
 
-/// Returns four times the reserve, in KiB.
-pub(super) fn four_times(case: &Case<'_>) -> u64 {
-    let reserve: u64 = case.facts.zones.iter().map(|z| z.min.saturating_sub(z.boost)).sum();
-    let kib = case.facts.setting("vm/min_free_kbytes").unwrap_or(reserve.saturating_mul(KIB_A_FRAME));
-    kib.saturating_mul(4)
+/// Returns a larger reserve to try, in KiB: four times the present one, or `least` if that is more, but not above a
+/// twentieth of memory. None where a log shows low zones alone, so that the present one is not known.
+pub(super) fn larger(case: &Case<'_>, least: u64) -> Option<String> {
+    let facts = case.facts;
+    let highest = case.asked.highest();
+    let is_part =
+        highest < HostZone::Normal && !facts.zones.iter().any(|z| z.kind > highest && z.managed > 0);
+    let reserve: u64 = facts.zones.iter().map(|z| z.min.saturating_sub(z.boost)).sum();
+    let now = match facts.setting("vm/min_free_kbytes") {
+        Some(kib) => kib,
+        None if is_part => return None,
+        None => reserve.saturating_mul(facts.frame_kib),
+    };
+    let most = facts.managed().saturating_mul(facts.frame_kib) / 20;
+    let to = now.saturating_mul(4).max(least).min(most);
+    (to > now).then(|| to.to_string())
 }
-
-const KIB_A_FRAME: u64 = pageyard::PAGE_SIZE / 1024;
 
 /// Returns whether the kernel counts a zone when it sets its reserve: a request that cannot wait takes no movable
 /// memory.
 fn counts(zone: &Zone) -> bool {
-    zone.kind <= ZoneKind::Normal
+    zone.kind <= HostZone::Normal
 }
 
 /// Returns the reserve that a kernel would give itself on a host, in KiB.
 fn usual_of(facts: &Facts) -> u64 {
     let managed: u64 = facts.zones.iter().filter(|z| counts(z)).map(|z| z.managed).sum();
-    usual_kib(managed.saturating_mul(KIB_A_FRAME))
+    usual_kib(managed.saturating_mul(facts.frame_kib))
 }
 
 /// Returns the reserve that a kernel gives itself.
@@ -182,6 +208,7 @@ mod tests {
         let zone = |kind, managed: u64, min| Zone {
             node: 0,
             kind,
+            has_marks: true,
             free: 3000,
             boost: 0,
             min,
@@ -195,7 +222,7 @@ mod tests {
             types: Vec::new(),
         };
         let zones =
-            vec![zone(ZoneKind::Dma32, 760_000, min / 8), zone(ZoneKind::Normal, 5_300_000, min * 7 / 8)];
+            vec![zone(HostZone::Dma32, 760_000, min / 8), zone(HostZone::Normal, 5_300_000, min * 7 / 8)];
         Facts { zones, ..Facts::default() }
     }
 

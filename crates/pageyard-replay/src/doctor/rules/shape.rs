@@ -1,13 +1,13 @@
 //! Enough is free, in the wrong shape: who is in the way.
 
 use pageyard_trace::grouped;
-use pageyard_trace::text::{percent, size};
+use pageyard_trace::text::percent;
 
 use super::super::answer::Answer;
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::Pool;
 use super::case::{Case, SCARCE, share};
-use super::reserve::four_times;
+use super::reserve::larger;
 
 /// The first kernel with `vm.defrag_mode`.
 const DEFRAG_MODE: (u32, u32) = (6, 15);
@@ -74,7 +74,7 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
         },
         evidence: format!(
             "{} are free, more than the watermarks ask for, {where_it_is}; under vm.defrag_mode, {known}, a request that cannot wait does not take from others.",
-            size(free)
+            case.size(free)
         ),
         setting: Some(Setting {
             name: "vm.defrag_mode",
@@ -114,10 +114,10 @@ pub(super) fn huge_pages(case: &Case<'_>) -> Option<Finding> {
         evidence: format!(
             "{} huge pages are set aside, {} or {} of memory; {} of them are not used by anybody, and {} is free otherwise.",
             grouped(total),
-            size(pooled),
+            case.size(pooled),
             percent(of_all),
             grouped(unused_everywhere),
-            size(case.sum(|z| z.free))
+            case.size(case.sum(|z| z.free))
         ),
         setting: Some(Setting {
             name: "vm.nr_hugepages",
@@ -146,7 +146,7 @@ pub(super) fn unmovable(case: &Case<'_>) -> Option<Finding> {
         let now = facts.setting("vm/min_free_kbytes");
         Setting {
             name: "vm.min_free_kbytes",
-            to: Some(four_times(case).to_string()),
+            to: larger(case, 0),
             now: now.map(|kib| kib.to_string()),
             note: "with more free, fewer unmovable requests take from movable pageblocks; it does not move what lies there now",
             knob: Some("min_free_kbytes"),
@@ -169,7 +169,7 @@ pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
         weight: 0.8 * (1.0 - parts.unmovable_share()) * parts.scarcity,
         evidence: format!(
             "{} are free, in blocks below order {}, and {}; {}.",
-            size(case.sum(|z| z.free)),
+            case.size(case.sum(|z| z.free)),
             case.asked.order,
             parts.movable_evidence(),
             if waits {
@@ -177,6 +177,24 @@ pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
             } else {
                 "the request cannot wait for compaction"
             }
+        ),
+        setting: Some(compacting(case)),
+    })
+}
+
+/// No block of the order is there, and what is between is not known.
+pub(super) fn scattered(case: &Case<'_>) -> Option<Finding> {
+    let is_small = case.asked.order == 0 || case.is_served() || !case.is_fragmented();
+    if is_small || Parts::of(case).is_some() || case.is_hardly_scattered() {
+        return None;
+    }
+    Some(Finding {
+        cause: Cause::Scattered,
+        weight: 0.85,
+        evidence: format!(
+            "{} are free, and {} among them that it may take.",
+            case.size(case.sum(|z| z.free)),
+            case.lacking()
         ),
         setting: Some(compacting(case)),
     })
@@ -220,7 +238,9 @@ impl Parts {
         }
         let facts = case.facts;
         // What is free in pieces, beside what the pool has: a small rest is not where a block would have come from.
-        let scarcity = if case.free_share() < SCARCE { 0.4 } else { 1.0 };
+        let pooled = share(facts.pooled(), facts.managed());
+        let scarce = case.free_share() < SCARCE && pooled >= 0.1;
+        let scarcity = if scarce || case.is_hardly_scattered() { 0.4 } else { 1.0 };
         if let Some(spoilt) = facts.spoilt {
             let (unmovable, movable) = (spoilt.unmovable, spoilt.movable);
             return Some(Parts { unmovable, movable, unit: "pageblocks", scarcity });
@@ -240,12 +260,16 @@ impl Parts {
         let facts = case.facts;
         let slab = facts.slab_unreclaimable.zip(facts.slab_reclaimable);
         let slab = slab.map_or_else(String::new, |(fixed, shrinks)| {
-            format!("; slab has {}, of which {} can be shrunk", size(fixed + shrinks), size(shrinks))
+            format!(
+                "; slab has {}, of which {} can be shrunk",
+                case.size(fixed.saturating_add(shrinks)),
+                case.size(shrinks)
+            )
         });
         format!(
-            "{} are free, but no block of order {}: of {} {} {} {} what cannot be moved{slab}.",
-            size(case.sum(|z| z.free)),
-            case.asked.order,
+            "{} are free, but {}: of {} {} {} {} what cannot be moved{slab}.",
+            case.size(case.sum(|z| z.free)),
+            case.lacking(),
             grouped(self.unmovable + self.movable),
             if self.unit == "frames" { "frames in use" } else { "pageblocks in use that were looked at" },
             percent(self.unmovable_share()),
