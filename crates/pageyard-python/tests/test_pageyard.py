@@ -101,7 +101,7 @@ class Refused(unittest.TestCase):
         self.refuses("it has after", lambda: trace.table("nothing"))
         self.refuses("arrow, pandas or polars", lambda: trace.table("events", "excel"))
         replay = trace.replay("linux-6.12")
-        self.refuses("it has engines", lambda: replay.table("nothing"))
+        self.refuses("it has trust.replays, engines", lambda: replay.table("nothing"))
         self.refuses("`trace.name`", lambda: replay.table("trace.name"))
 
     def test_numbers_out_of_range_are_refused(self):
