@@ -74,7 +74,7 @@ pub fn percent(share: f64) -> String {
 }
 
 /// Writes `n` and the noun, in the plural unless `n` is 1.
-pub(crate) fn count(n: u64, noun: &str) -> String {
+pub fn count(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 

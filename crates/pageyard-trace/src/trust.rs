@@ -83,7 +83,7 @@ pub struct Trust {
     pub level: TrustLevel,
     /// The verdict of the recording alone, whatever its replays came to.
     pub recording: TrustLevel,
-    /// What speaks against it, a sentence each; empty where trust is high.
+    /// Reasons against it, a sentence each; empty if trust is high.
     pub reasons: Vec<String>,
     /// Events that the recorder missed.
     pub lost: u64,
@@ -294,7 +294,7 @@ impl ReplayTrust {
         doubts
     }
 
-    /// Says how near it is to the host.
+    /// Describes how near it is to the host.
     fn words(&self) -> String {
         let distance = match (self.distance_pct, self.unchanged_distance_pct) {
             (Some(here), Some(unchanged)) if self.stands_for_host => {

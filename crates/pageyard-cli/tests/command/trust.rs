@@ -35,7 +35,7 @@ fn page(name: &str) -> String {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
 }
 
-/// What each verb says of a recording: its name, its text and its document.
+/// Runs each verb on a recording and returns its name, text and document.
 fn answers(trace: &str) -> Vec<(&'static str, String, Value)> {
     let map = page("trust.html");
     let all: [(&str, Vec<&str>); 6] = [

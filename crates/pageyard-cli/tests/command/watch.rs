@@ -130,7 +130,7 @@ fn what_cannot_be_watched_is_said_in_a_sentence() {
     let path = here.join("file/below");
     let why = PAGEYARD.failure(&["watch", "-o", path.to_str().unwrap()]);
     assert!(why.contains("cannot be made"), "{why}");
-    // /proc is there, and nobody can make a file in it.
+    // /proc/sys exists, but no file can be created in it.
     let why = PAGEYARD.failure(&["watch", "-o", "/proc/sys"]);
     assert!(why.contains("/proc/sys cannot be written"), "{why}");
     let why = PAGEYARD.failure(&["watch", "--on", "sunshine"]);

@@ -43,7 +43,7 @@ pub struct Failed {
     pub comm: Option<String>,
     /// Which check refused it in each zone that it may use, the largest first; of the first of these failures.
     pub checks: Vec<ZoneCheck>,
-    /// What came of it, where the functions that asked tell it.
+    /// The consequence, if the functions that asked tell it.
     pub effect: Option<&'static str>,
 }
 
@@ -67,7 +67,7 @@ pub struct CauseOfAll {
     pub failures: u64,
     /// The numbers of the failure that shows it best.
     pub evidence: String,
-    /// What helps at once.
+    /// A remedy that works at once.
     pub helps_now: Option<String>,
     /// The setting that would change it.
     pub setting: Option<Setting>,
@@ -182,12 +182,12 @@ impl Gathering {
         self.count == 0
     }
 
-    /// Says how far the findings can be trusted.
+    /// Sets how far the findings can be trusted.
     pub(super) fn trusted(&mut self, trust: Trust) {
         self.trust = Some(trust);
     }
 
-    /// Says that nothing failed: what follows is what would.
+    /// Marks the findings as a forecast: no request failed.
     pub(super) fn nothing_failed(&mut self) {
         self.source = Source::End;
     }

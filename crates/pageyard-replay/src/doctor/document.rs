@@ -61,7 +61,7 @@ pub struct FailedDocument<'a> {
     pub comm: Option<&'a str>,
     /// Which check refused it in each zone that it may use, the largest first; of the first of these failures.
     pub zones: &'a [ZoneCheck],
-    /// What came of it; omitted if the functions that asked do not tell it.
+    /// The consequence; omitted if the functions that asked do not tell it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<&'a str>,
 }
@@ -92,7 +92,7 @@ pub struct CauseDocument<'a> {
     pub failures: u64,
     /// The numbers that speak for it.
     pub evidence: &'a str,
-    /// What helps at once; left out where nothing is known.
+    /// A remedy that works at once; omitted if none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helps_now: Option<&'a str>,
     /// The setting that would change it; left out where none would.
@@ -209,7 +209,7 @@ impl Source {
         }
     }
 
-    /// Says what causes rest on where no setting was tried.
+    /// Returns what causes rest on if no setting was tried.
     #[must_use]
     pub const fn rests_on(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What came of a failure, by the functions that asked: whether it mattered, and what helps at once.
+//! The consequence of a failure, by the functions that asked, and remedies that work at once.
 
 use super::cause::Cause;
 use super::facts::{Asked, Facts};
@@ -62,7 +62,7 @@ fn asker(facts: &Facts) -> Option<Asker> {
     })
 }
 
-/// Says what came of a failure, where the functions that asked tell it.
+/// Returns the consequence of a failure, if the functions that asked tell it.
 pub(super) fn effect(report: Report, asked: &Asked, facts: &Facts) -> Option<&'static str> {
     match report {
         // The report itself says it.
@@ -87,7 +87,7 @@ pub(super) fn effect(report: Report, asked: &Asked, facts: &Facts) -> Option<&'s
     })
 }
 
-/// Says what helps at once, before a setting is chosen.
+/// Returns a remedy that works at once, before a setting is chosen.
 pub(super) fn helps_now(cause: Cause, asked: &Asked, facts: &Facts) -> Option<String> {
     let network = asker(facts) == Some(Asker::Network);
     let rings =

@@ -46,7 +46,7 @@ impl Report {
         }
     }
 
-    /// Says what it is, behind what was asked for.
+    /// Returns the words that follow the request in a sentence.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Report::AllocationFailure => "",

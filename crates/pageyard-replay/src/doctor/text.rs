@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pageyard_trace::text::size_of_kib;
+use pageyard_trace::text::{count, size_of_kib};
 use pageyard_trace::{Trust, grouped};
 
 use super::diagnosis::{CauseOfAll, Diagnosis, Failed, Served, Source};
@@ -133,7 +133,7 @@ impl Failed {
 }
 
 impl ZoneCheck {
-    /// Says which check a zone's answer comes from.
+    /// Describes the check that decided a zone's answer.
     fn words(&self, order: u8) -> String {
         let free = size_of_kib(self.free_bytes / 1024);
         let Some((mark, min)) = self.mark_bytes.zip(self.min_bytes) else {
@@ -239,8 +239,4 @@ fn changes(all: &[Change]) -> String {
         )
     };
     all.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-fn count(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }

@@ -12,7 +12,7 @@ pub(super) const MAX_ZONES: usize = 4096;
 /// Counters that a failure keeps; kernels print some thirty.
 pub(super) const MAX_COUNTERS: usize = 64;
 
-/// What a kernel said of its memory. Sizes are KiB.
+/// A kernel's description of its memory. Sizes are in KiB.
 #[derive(Default)]
 pub(super) struct Memory {
     pub counters: Vec<(String, u64)>,

@@ -33,9 +33,9 @@ pub enum LoggedKind {
     Group {
         /// The group's name, where it was printed.
         name: String,
-        /// What it used, in KiB.
+        /// Its usage, in KiB.
         usage_kib: Option<u64>,
-        /// What it may use, in KiB.
+        /// Its limit, in KiB.
         limit_kib: Option<u64>,
     },
     /// A request for virtually contiguous memory failed.
@@ -81,7 +81,7 @@ impl LoggedKind {
 /// A request as the kernel printed it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoggedRequest {
-    /// What was reported.
+    /// The kind of report.
     pub kind: LoggedKind,
     /// The process that ran then, made fit to be shown. In an interrupt it did not ask itself.
     pub comm: String,

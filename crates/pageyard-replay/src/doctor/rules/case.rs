@@ -55,7 +55,7 @@ impl<'a> Case<'a> {
         self.scattered() < 0.25
     }
 
-    /// Says which blocks are lacking: before 4.4 some of the order can be there, and too few near it.
+    /// Names the blocks that are lacking: before 4.4 some of the order can be free, with too few near it.
     pub(super) fn lacking(&self) -> String {
         let order = self.asked.order;
         let has_one = self.zones.iter().any(|(z, answer)| {

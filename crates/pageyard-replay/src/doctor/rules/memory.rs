@@ -4,6 +4,7 @@ use pageyard_trace::text::percent;
 
 use super::super::answer::{Answer, Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
+use super::super::settings;
 use super::case::{Case, share};
 
 /// Finds free memory in the lists of CPUs, where a request on another CPU cannot use it.
@@ -24,8 +25,9 @@ pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
         true => 0.5 * of_free,
         false => 0.3 * of_free,
     };
-    let older = case.facts.release().is_some_and(|release| release < (5, 14));
-    let name = if older { "vm.percpu_pagelist_fraction" } else { "vm.percpu_pagelist_high_fraction" };
+    const OLDER: &str = "vm.percpu_pagelist_fraction";
+    let older = settings::has(case.facts, OLDER);
+    let name = if older { OLDER } else { "vm.percpu_pagelist_high_fraction" };
     Some(Finding {
         cause: Cause::PerCpuLists,
         weight,
@@ -37,14 +39,7 @@ pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
         ),
         setting: Some(Setting {
             name,
-            now: case
-                .facts
-                .setting(if older {
-                    "vm/percpu_pagelist_fraction"
-                } else {
-                    "vm/percpu_pagelist_high_fraction"
-                })
-                .map(|n| n.to_string()),
+            now: case.facts.setting(&name.replacen('.', "/", 1)).map(|n| n.to_string()),
             // 0 is the older setting's default.
             to: (!older).then(|| "1000".to_owned()),
             note: "shorter lists give back sooner; more requests take the zone's lock then",

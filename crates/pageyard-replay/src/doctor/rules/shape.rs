@@ -6,14 +6,9 @@ use pageyard_trace::text::percent;
 use super::super::answer::Answer;
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::Pool;
+use super::super::settings;
 use super::case::{Case, SCARCE, share};
 use super::reserve::larger;
-
-/// The first kernel with `vm.defrag_mode`.
-const DEFRAG_MODE: (u32, u32) = (6, 15);
-
-/// The first kernel with `vm.compaction_proactiveness`.
-const PROACTIVENESS: (u32, u32) = (5, 9);
 
 /// With so many times the high watermark free, a single frame is refused for no lack of memory.
 const AMPLE: u64 = 4;
@@ -24,7 +19,7 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let (facts, asked) = (case.facts, case.asked);
     let set = facts.setting("vm/defrag_mode");
     // Without the setting, a log shows it only in that nothing else explains the failure.
-    let possible = set.map_or_else(|| facts.release().is_some_and(|r| r >= DEFRAG_MODE), |on| on > 0);
+    let possible = set.map_or_else(|| settings::has(facts, "vm.defrag_mode"), |on| on > 0);
     // Of a request that was not refused, only the setting itself says that it would be.
     if asked.waits() || !possible || !case.is_served() || !case.has_failed && set.is_none() {
         return None;
@@ -203,7 +198,7 @@ pub(super) fn scattered(case: &Case<'_>) -> Option<Finding> {
 /// Returns the setting that has memory compacted before a request needs it, as this kernel has it.
 fn compacting(case: &Case<'_>) -> Setting {
     let now = case.facts.setting("vm/compaction_proactiveness");
-    if now.is_none() && case.facts.release().is_some_and(|release| release < PROACTIVENESS) {
+    if !settings::has(case.facts, "vm.compaction_proactiveness") {
         return Setting {
             name: "vm.compact_memory",
             now: None,
