@@ -201,6 +201,17 @@ impl Decoder {
                 entry.to = field[1];
                 (entry.pfn <= MAX_FRAMES && entry.to <= MAX_FRAMES).then_some(entry)
             }
+            Known::ReclaimBegin => {
+                entry.pfn = 0;
+                // The background reclaimer may be asked for nothing in particular.
+                entry.order = order(field[0]).unwrap_or(0);
+                Some(entry)
+            }
+            Known::ReclaimEnd => {
+                entry.pfn = 0;
+                entry.a = u32::try_from(field[0]).unwrap_or(u32::MAX);
+                Some(entry)
+            }
             // What the mapping names is examined once the events are sorted.
             Known::SetMigrationPte
             | Known::RemoveMigrationPte

@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) flags: u8,
 }
 
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 17] = [
     Known::Alloc,
     Known::Free,
     Known::AllocExtfrag,
@@ -42,6 +42,8 @@ const KNOWN: [Known; 15] = [
     Known::Migrated,
     Known::CompactBegin,
     Known::CompactEnd,
+    Known::ReclaimBegin,
+    Known::ReclaimEnd,
     Known::SetMigrationPte,
     Known::RemoveMigrationPte,
     Known::SetMigrationPmd,

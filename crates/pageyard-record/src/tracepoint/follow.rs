@@ -71,6 +71,8 @@ impl Follower {
             Known::Migrated => Some(Move { kind: MoveKind::Migrated, done: entry.a, failed: entry.b, ..row }),
             Known::CompactBegin => Some(Move { kind: MoveKind::CompactBegin, ..row }),
             Known::CompactEnd => Some(Move { kind: MoveKind::CompactEnd, ..row }),
+            Known::ReclaimBegin => Some(Move { kind: MoveKind::ReclaimBegin, order: entry.order, ..row }),
+            Known::ReclaimEnd => Some(Move { kind: MoveKind::ReclaimEnd, done: entry.a, ..row }),
             Known::SetMigrationPte => {
                 self.taken(entry, false);
                 None

@@ -18,14 +18,18 @@ pub(crate) enum Known {
     Migrated = 7,
     CompactBegin = 8,
     CompactEnd = 9,
+    /// A thread began to reclaim.
+    ReclaimBegin = 10,
+    /// It ended.
+    ReclaimEnd = 11,
     /// A mapping was replaced by a note that its frame is being moved.
-    SetMigrationPte = 10,
+    SetMigrationPte = 12,
     /// A mapping points to a frame again.
-    RemoveMigrationPte = 11,
-    SetMigrationPmd = 12,
-    RemoveMigrationPmd = 13,
+    RemoveMigrationPte = 13,
+    SetMigrationPmd = 14,
+    RemoveMigrationPmd = 15,
     /// A program in the kernel saw a move, and names both frames. No tracepoint does.
-    Moved = 14,
+    Moved = 16,
 }
 
 /// A tracepoint: its system, its name, what it reports, and the fields that report it.
@@ -53,7 +57,7 @@ pub(crate) const REQUIRED: [Tracepoint; 2] = [
 ];
 
 /// Tracepoints that are recorded where the kernel has them, with all of their fields.
-pub(crate) const WANTED: [Tracepoint; 12] = [
+pub(crate) const WANTED: [Tracepoint; 16] = [
     tracepoint(
         "kmem",
         "mm_page_alloc_extfrag",
@@ -77,6 +81,10 @@ pub(crate) const WANTED: [Tracepoint; 12] = [
     tracepoint("compaction", "mm_compaction_begin", Known::CompactBegin, &["migrate_pfn", "free_pfn"]),
     tracepoint("compaction", "mm_compaction_end", Known::CompactEnd, &["migrate_pfn", "free_pfn"]),
     tracepoint("migrate", "mm_migrate_pages", Known::Migrated, &["succeeded", "failed"]),
+    tracepoint("vmscan", "mm_vmscan_direct_reclaim_begin", Known::ReclaimBegin, &["order"]),
+    tracepoint("vmscan", "mm_vmscan_direct_reclaim_end", Known::ReclaimEnd, &["nr_reclaimed"]),
+    tracepoint("vmscan", "mm_vmscan_kswapd_wake", Known::ReclaimBegin, &["order"]),
+    tracepoint("vmscan", "mm_vmscan_kswapd_sleep", Known::ReclaimEnd, &[]),
     tracepoint("migrate", "set_migration_pte", Known::SetMigrationPte, &["addr", "pte"]),
     tracepoint("migrate", "remove_migration_pte", Known::RemoveMigrationPte, &["addr", "pte"]),
     tracepoint("thp", "set_migration_pmd", Known::SetMigrationPmd, &["addr", "pmd"]),

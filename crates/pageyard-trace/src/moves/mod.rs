@@ -1,4 +1,4 @@
-//! `moves.parquet`: what compaction and migration did while a trace was recorded.
+//! `moves.parquet`: what compaction, migration and reclaim did while a trace was recorded.
 
 mod reader;
 
@@ -27,21 +27,36 @@ pub enum MoveKind {
     CompactBegin,
     /// It ended, its scanners at `pfn` and `to`. # Linux: `mm_compaction_end`.
     CompactEnd,
+    /// The thread began to reclaim: for a request of its own, or as the background reclaimer of a node.
+    /// # Linux: `mm_vmscan_direct_reclaim_begin`, `mm_vmscan_kswapd_wake`.
+    ReclaimBegin,
+    /// It ended; directly, with `done` frames. # Linux: `mm_vmscan_direct_reclaim_end`, `mm_vmscan_kswapd_sleep`.
+    ReclaimEnd,
 }
 
 /// The names, in the order of [`MoveKind::ALL`].
-const NAMES: [&str; 6] =
-    ["move", "isolate_migrate", "isolate_free", "migrated", "compact_begin", "compact_end"];
+const NAMES: [&str; 8] = [
+    "move",
+    "isolate_migrate",
+    "isolate_free",
+    "migrated",
+    "compact_begin",
+    "compact_end",
+    "reclaim_begin",
+    "reclaim_end",
+];
 
 impl MoveKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [MoveKind; 6] = [
+    pub const ALL: [MoveKind; 8] = [
         MoveKind::Move,
         MoveKind::IsolateMigrate,
         MoveKind::IsolateFree,
         MoveKind::Migrated,
         MoveKind::CompactBegin,
         MoveKind::CompactEnd,
+        MoveKind::ReclaimBegin,
+        MoveKind::ReclaimEnd,
     ];
 
     /// Returns the name that `moves.parquet` uses.
@@ -66,11 +81,11 @@ pub struct Move {
     pub pfn: u64,
     /// The frame that it went to, or the end of a range.
     pub to: u64,
-    /// The order of the block that moved.
+    /// The order of the block that moved, or for which memory is reclaimed.
     pub order: u8,
     /// Frames looked at.
     pub scanned: u32,
-    /// Frames taken or moved.
+    /// Frames taken, moved or reclaimed.
     pub done: u32,
     /// Frames that could not be moved.
     pub failed: u32,

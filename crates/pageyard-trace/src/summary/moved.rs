@@ -62,7 +62,10 @@ impl Moved {
                         moved.free_scanned += scanned;
                         moved.free_isolated += done;
                     }
-                    MoveKind::CompactBegin | MoveKind::CompactEnd => {}
+                    MoveKind::CompactBegin
+                    | MoveKind::CompactEnd
+                    | MoveKind::ReclaimBegin
+                    | MoveKind::ReclaimEnd => {}
                 }
             }
         }

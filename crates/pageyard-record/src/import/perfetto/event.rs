@@ -21,7 +21,7 @@ const fn event(number: u32, system: &'static str, name: &'static str, fields: &'
 }
 
 /// The events that a trace is made of. Perfetto has none for mappings of frames that are being moved.
-const EVENTS: [Event; 9] = [
+const EVENTS: [Event; 13] = [
     event(307, "kmem", "mm_page_alloc", &[5, 3, 1, 2]),
     event(310, "kmem", "mm_page_free", &[3, 1]),
     event(308, "kmem", "mm_page_alloc_extfrag", &[7, 2, 1, 4, 3]),
@@ -31,6 +31,10 @@ const EVENTS: [Event; 9] = [
     event(105, "compaction", "mm_compaction_isolate_freepages", &[1, 2, 3, 4]),
     event(99, "compaction", "mm_compaction_begin", &[2, 3]),
     event(103, "compaction", "mm_compaction_end", &[2, 3]),
+    event(46, "vmscan", "mm_vmscan_direct_reclaim_begin", &[1]),
+    event(47, "vmscan", "mm_vmscan_direct_reclaim_end", &[1]),
+    event(48, "vmscan", "mm_vmscan_kswapd_wake", &[2]),
+    event(49, "vmscan", "mm_vmscan_kswapd_sleep", &[]),
 ];
 
 /// Returns the number that a kind of event has in Perfetto's `FtraceEvent`, and those of its fields, in the order of
