@@ -38,7 +38,7 @@ load() {{
 	name=$1
 	size=$2
 	shift 2
-	"$@" /bin/pageyard what-if-load $name --size $size --seed 1 --cache /dev/vda
+	"$@" /bin/pageyard what-if-load $name --size $size --seed {seed} --cache /dev/vda
 }}
 said() {{ echo "guest: $*"; }}
 said filling {cache} MiB of page cache
@@ -104,7 +104,7 @@ def prepared(version, name, say):
     return Path(next(line[7:] for line in made.stdout.splitlines() if line.startswith("kernel ")))
 
 
-def record(kernel, name, label, program, out, say):
+def record(kernel, name, label, program, out, seed, say):
     """Boots a guest that records one load, and puts the trace into the folder `out` as LABEL.trace."""
     _, version, load = name.split("-")
     setting, size = "", None
@@ -116,7 +116,7 @@ def record(kernel, name, label, program, out, say):
         folder = Path(folder)
         _, usual, cache, aged = LOADS[load]
         (folder / "script").write_text(
-            SCRIPT.format(name=name, load=load, size=size or usual, cache=cache, aged=aged, setting=setting)
+            SCRIPT.format(name=name, load=load, seed=seed, size=size or usual, cache=cache, aged=aged, setting=setting)
         )
         for disk, length in [("cache.img", 8 << 30), ("out.img", 256 << 20)]:
             with open(folder / disk, "wb") as file:
