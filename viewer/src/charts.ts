@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import type { App } from "./app";
 import { DASHES, palette } from "./colours";
 import { el } from "./dom";
+import { extent, readable } from "./range";
 import type { Series } from "./state";
 import { compact, span } from "./text";
 
@@ -21,6 +22,8 @@ const FIGURES: { key: keyof Series; title: string }[] = [
 export class Charts {
   private readonly plots: { plot: uPlot; box: HTMLElement }[] = [];
   private readonly figures: typeof FIGURES;
+  /** The index of the host's own line, or -1. */
+  private readonly recorded: number;
 
   constructor(
     private readonly app: App,
@@ -28,6 +31,7 @@ export class Charts {
   ) {
     // A chart of nothing would take room from the others.
     this.figures = FIGURES.filter(({ key }) => key !== "failures" || app.lines.some((line) => line.series.failures.at(-1)! > 0));
+    this.recorded = app.lines.findIndex((line) => line.ref.kind === "recorded");
     this.build();
   }
 
@@ -43,9 +47,25 @@ export class Charts {
       const box = el("div", { class: "chart" }, el("div", { class: "chart-title", text: title }));
       this.into.append(box);
       const data = [seconds, ...app.lines.map((line) => line.series[key])] as unknown as uPlot.AlignedData;
+      const beyond = this.beyond(key);
+      if (beyond) box.append(el("div", { class: "chart-beyond", text: beyond }));
       this.plots.push({ plot: new uPlot(this.options(last), data, box), box });
     });
     this.resize();
+  }
+
+  /** Says which lines leave the chart at the top or at the bottom, and how far they go. */
+  private beyond(key: keyof Series): string {
+    const { lines } = this.app;
+    const all = lines.map((line) => extent(line.series[key]));
+    const low = Math.min(...all.map(([least]) => least));
+    const high = Math.max(...all.map(([, most]) => most));
+    const [from, to] = readable(this.recorded < 0 ? null : all[this.recorded], low, high);
+    const out = lines.flatMap((line, i) => {
+      const far = all[i][1] > to ? all[i][1] : all[i][0] < from ? all[i][0] : null;
+      return far === null ? [] : [`${line.ref.label} goes on to ${compact(far)}`];
+    });
+    return out.join(", ");
   }
 
   private options(last: boolean): uPlot.Options {
@@ -59,7 +79,13 @@ export class Charts {
       cursor: { show: false },
       scales: {
         x: { time: false, range: () => [app.view.from / 1e9, app.view.to / 1e9] },
-        y: { range: (_, low, high) => padded(low, high) },
+        y: {
+          range: (plot, low, high) => {
+            const [first, end] = plot.series[0].idxs ?? [0, 0];
+            const seen = this.recorded < 0 ? null : extent(plot.data[this.recorded + 1].slice(first, end + 1) as number[]);
+            return padded(...readable(seen, low ?? 0, high ?? 1));
+          },
+        },
       },
       axes: [
         {
@@ -119,9 +145,7 @@ export class Charts {
   }
 }
 
-function padded(low: number | null, high: number | null): [number, number] {
-  const from = low ?? 0;
-  const to = high ?? 1;
+function padded(from: number, to: number): [number, number] {
   const room = Math.max(1, (to - from) * 0.08);
   return [Math.max(0, from - room), to + room];
 }

@@ -8,6 +8,7 @@ import type { App, Line } from "../src/app";
 import { buildSegment, FROM_BASE } from "../src/segment";
 import { chance } from "./make-story";
 import { BEFORE, LineState } from "../src/state";
+import { extent, readable } from "../src/range";
 import { firstPfn, momentAt, pageblockOf, type Story } from "../src/story";
 import { bytes, compact, listed, span, time } from "../src/text";
 import { mixed, pixel, ramp } from "../src/colours";
@@ -157,4 +158,14 @@ test("the page says first how far it can be trusted, and concludes nothing where
   const recorded = { ref: { kind: "recorded" } } as unknown as Line;
   assert.match((await headSentence(app(low), recorded)).join(""), /nothing is concluded/);
   assert.equal(compareSentence(app(low), recorded), "");
+});
+
+test("a chart is cut where the recorded line would become flat", () => {
+  assert.deepEqual(extent([3, 1, 2]), [1, 3]);
+  assert.deepEqual(extent([]), [0, 1]);
+  // 102 failures beside 19,013, and beside 150.
+  assert.deepEqual(readable([0, 102], 0, 19_013), [0, 918]);
+  assert.deepEqual(readable([0, 102], 0, 150), [0, 150]);
+  assert.deepEqual(readable([5, 5], 0, 19_013), [0, 13]);
+  assert.deepEqual(readable(null, 0, 19_013), [0, 19_013]);
 });
