@@ -56,6 +56,11 @@ pub struct Replay {
     #[arg(long, value_name = "PARTS", value_parser = slow_path)]
     slow_path: Option<SlowPath>,
 
+    /// Free what the host's reclaim freed when it did, and never earlier. Otherwise some of it is freed up to 100 ms
+    /// earlier where a request would be refused, if the recording says who reclaimed
+    #[arg(long)]
+    as_recorded: bool,
+
     /// With --slow-path: the percentage of movable frames that are pinned, which no trace records [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
@@ -138,6 +143,7 @@ impl Replay {
             memory: self.memory,
             threads: self.threads,
             slow_path: self.slow_path()?,
+            as_recorded: self.as_recorded,
             samples: self.samples,
             opening_seed: self.opening,
             series: self.out.is_some(),

@@ -88,7 +88,8 @@ impl Ledger {
     }
 
     /// Renames everything in the block at `from` to the frames at `to`, where nothing is; `halve` as for
-    /// [`Ledger::remove`]. Returns how many parts that were.
+    /// [`Ledger::remove`]. `each` gets what stands for a part, its order and its old and new frame, and returns what
+    /// stands for it from then on. Returns how many parts that were.
     ///
     /// # Errors
     /// [`FreeError`] where `halve` fails; nothing is renamed then.
@@ -99,6 +100,7 @@ impl Ledger {
         order: Order,
         caller: &mut C,
         mut halve: impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
+        mut each: impl FnMut(&mut C, Stand, Order, (Pfn, Pfn)) -> Stand,
     ) -> Result<u64, FreeError> {
         self.cut_out(from, order, caller, &mut halve)?;
         let mut parts = 0;
@@ -106,8 +108,11 @@ impl Ledger {
             let (old, new) = (Pfn(from.0 + i), Pfn(to.0 + i));
             let held = std::mem::replace(&mut self.order[old.0 as usize], NONE);
             self.order[new.0 as usize] = held;
-            self.stand[new.0 as usize] = self.stand[old.0 as usize];
-            parts += u64::from(held != NONE);
+            if let Some(part) = held.checked_sub(1).and_then(Order::new) {
+                let stand = Stand(self.stand[old.0 as usize]);
+                self.stand[new.0 as usize] = each(caller, stand, part, (old, new)).0;
+                parts += 1;
+            }
             if self.note_free(old) {
                 self.note_alloc(new);
             }
@@ -188,9 +193,10 @@ mod tests {
         l.put(Pfn(20), Order::ZERO, Stand(7));
         l.note_alloc(Pfn(20));
         let halve = |_: &mut (), s: Stand, o: Order| Ok((s, Stand(s.0 + (1 << (o.get() - 1)))));
-        assert_eq!(l.rename(Pfn(9), Pfn(32), Order::ZERO, &mut (), halve), Ok(1));
-        assert_eq!(l.rename(Pfn(20), Pfn(48), Order::of(2), &mut (), halve), Ok(1));
-        assert_eq!(l.rename(Pfn(56), Pfn(60), Order::of(2), &mut (), halve), Ok(0));
+        let stays = |_: &mut (), s: Stand, _: Order, _: (Pfn, Pfn)| s;
+        assert_eq!(l.rename(Pfn(9), Pfn(32), Order::ZERO, &mut (), halve, stays), Ok(1));
+        assert_eq!(l.rename(Pfn(20), Pfn(48), Order::of(2), &mut (), halve, stays), Ok(1));
+        assert_eq!(l.rename(Pfn(56), Pfn(60), Order::of(2), &mut (), halve, stays), Ok(0));
         assert_eq!(remove(&mut l, 8, 2), [(40, 0), (42, 1)]);
         assert_eq!(remove(&mut l, 32, 0), [(41, 0)]);
         assert_eq!((l.note_free(Pfn(20)), l.note_free(Pfn(48))), (false, true));

@@ -25,6 +25,7 @@ mod error;
 pub mod latency;
 mod ledger;
 mod limits;
+mod rows;
 
 pub use error::ReplayError;
 pub use pageyard::Order;

@@ -181,6 +181,12 @@ impl Machine {
         self.zones.iter().filter_map(marks).collect()
     }
 
+    /// Returns how many frames lie between the zones' low and high watermarks, all together; 0 where they were not
+    /// recorded.
+    pub(crate) fn frames_from_low_to_high(&self) -> u64 {
+        self.zone_marks().iter().map(|zone| zone.marks.high.0 - zone.marks.low.0).sum()
+    }
+
     /// Finds `vm.min_free_kbytes` from the recorded watermarks, where it differs from what Linux computes by default.
     pub(super) fn infer_min_free_kbytes(&self) -> Option<u64> {
         let regions = self.regions();

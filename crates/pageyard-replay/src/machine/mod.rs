@@ -9,6 +9,7 @@ mod layout;
 mod mapping;
 mod opening;
 mod parts;
+mod reclaimed;
 mod reclaimers;
 mod shrink;
 mod types;
@@ -16,6 +17,7 @@ mod types;
 pub(crate) use mapping::Mapping;
 pub use opening::Opening;
 pub use parts::{Cached, OpeningCounts};
+pub(crate) use reclaimed::Reclaimed;
 
 use crate::bitmap::FrameSet;
 use crate::engine::EngineSpec;
@@ -146,6 +148,11 @@ impl Machine {
         let spec = spec.with_host_settings(&self.trace.meta().settings);
         // A smaller machine would have computed others.
         if self.made_smaller { spec } else { spec.with_zone_marks(&self.zone_marks()) }
+    }
+
+    /// Returns whether rows name every move of the recorded host.
+    pub(crate) fn names_all_moves(&self) -> bool {
+        self.trace.meta().moves_by.is_some()
     }
 
     /// Returns the name of the trace.

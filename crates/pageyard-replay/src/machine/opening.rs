@@ -7,13 +7,15 @@
 use super::filler::{Filler, Refilled, is_listed};
 use super::first_sample::FirstSample;
 use super::parts::{Cached, OpeningCounts};
+use super::reclaimed::{Reclaim, Reclaimed};
 use super::reclaimers::Reclaimers;
 use super::types::NamedTypes;
 use super::{Machine, Start};
 use crate::bitmap::FrameSet;
 use crate::error::ReplayError;
+use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
-use pageyard_trace::{Columns, Event, EventKind, FAILED};
+use pageyard_trace::{Event, EventKind, FAILED};
 use std::collections::HashSet;
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
@@ -37,6 +39,8 @@ pub struct Opening {
     pub duration_ns: u64,
     /// Threads that do nothing but reclaim.
     pub reclaimers: HashSet<u32>,
+    /// The blocks that reclaim freed, in order of time, where rows say who reclaimed.
+    pub(crate) reclaimed: Vec<Reclaimed>,
 }
 
 impl Machine {
@@ -56,23 +60,22 @@ impl Machine {
             reclaimers: Reclaimers::new(self.end()),
             cpus: 0,
         };
+        let mut last = 0;
         let trace = self.trace.clone();
-        let rows = trace.rows()?;
-        let mut reader = trace.events(Columns::All)?;
-        let mut batch = Vec::new();
-        let (mut done, mut last) = (0, 0);
-        while reader.next_batch(&mut batch)? {
-            for event in &batch {
-                scan.event(self, event);
-                scan.reclaimers.event(self, event);
-                if let Some(first) = &mut first {
-                    first.event(event);
-                }
+        let mut reclaim = Reclaim::of(&trace, self.end())?;
+        each_row(&trace, progress, |row| {
+            if let Some(reclaim) = &mut reclaim {
+                reclaim.row(&row);
             }
-            last = batch.last().map_or(last, |e| e.time_ns);
-            done += batch.len() as u64;
-            progress(done, rows);
-        }
+            let Row::Event(event) = row else { return };
+            scan.event(self, event);
+            scan.reclaimers.event(self, event);
+            if let Some(first) = &mut first {
+                first.event(event);
+            }
+            last = event.time_ns;
+        })?;
+        let reclaimed = reclaim.map(Reclaim::found).unwrap_or_default();
         self.cpus = self.cpus.min(scan.cpus.max(self.listed_cpus()).max(UNNAMED_CPUS));
         let mut counts = OpeningCounts { freed_unseen: scan.unseen, ..OpeningCounts::default() };
         if !self.has_snapshot {
@@ -85,6 +88,7 @@ impl Machine {
                 counts,
                 duration_ns: last,
                 reclaimers: scan.reclaimers.found(),
+                reclaimed,
             });
         }
         let types = self.pageblock_types(scan.types.found(), &scan.touched, &mut counts)?;
@@ -103,6 +107,7 @@ impl Machine {
             counts,
             duration_ns: last,
             reclaimers: scan.reclaimers.found(),
+            reclaimed,
         })
     }
 

@@ -2,14 +2,14 @@
 
 use super::failures::Failures;
 use super::refusals::{Asked, OnHost, Refusals};
-use super::walk::{Calls, Row};
+use super::walk::Calls;
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
 use crate::ledger::{Ledger, Stand};
 use crate::machine::Machine;
-use pageyard::CpuId;
-use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
+use crate::rows::Row;
+use pageyard::{AllocError, CpuId, CpuSet, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
 use pageyard_trace::Event;
 
 /// Is told what a replay on one thread does with an engine's frames. `()` ignores everything and costs nothing.
@@ -22,6 +22,9 @@ pub trait ReplayObserver {
 
     /// A block stands for nothing any more.
     fn freed(&mut self, at: Pfn, order: Order);
+
+    /// What a block stood for is in another one.
+    fn moved(&mut self, from: Pfn, to: Pfn, order: Order, now: Nanos);
 
     /// A request was refused.
     fn refused(&mut self, asked: &Asked<'_>, why: &AllocError);
@@ -41,6 +44,9 @@ impl ReplayObserver for () {
     fn freed(&mut self, _: Pfn, _: Order) {}
 
     #[inline(always)]
+    fn moved(&mut self, _: Pfn, _: Pfn, _: Order, _: Nanos) {}
+
+    #[inline(always)]
     fn refused(&mut self, _: &Asked<'_>, _: &AllocError) {}
 
     fn finish<E: ReplayEngine + ?Sized>(&mut self, _: &E) {}
@@ -57,6 +63,10 @@ impl<W: ReplayObserver> ReplayObserver for &mut W {
 
     fn freed(&mut self, at: Pfn, order: Order) {
         (**self).freed(at, order);
+    }
+
+    fn moved(&mut self, from: Pfn, to: Pfn, order: Order, now: Nanos) {
+        (**self).moved(from, to, order, now);
     }
 
     fn refused(&mut self, asked: &Asked<'_>, why: &AllocError) {
@@ -137,6 +147,13 @@ impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
         self.watch.finish(self.engine);
     }
 
+    /// Frees a block that stands for nothing any more.
+    fn release(&mut self, cx: &Cx, at: Pfn, order: Order) {
+        self.taken.remove(at, order.frames());
+        self.held_frames -= order.frames().0;
+        self.free_at(cx, at, order);
+    }
+
     fn free_at(&mut self, cx: &Cx, at: Pfn, order: Order) {
         let engine = self.engine;
         if self.free.time(|| engine.free(cx, at, order)).is_err() {
@@ -146,46 +163,56 @@ impl<'a, E: ReplayEngine + ?Sized, W: ReplayObserver> Direct<'a, E, W> {
 }
 
 impl<E: ReplayEngine + ?Sized, W: ReplayObserver> Calls for Direct<'_, E, W> {
-    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
+    fn alloc(
+        &mut self,
+        cx: &Cx,
+        request: &Request,
+        row: &Event,
+        ledger: &mut Ledger,
+    ) -> Result<(), AllocError> {
         let engine = self.engine;
-        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
-        let stand = match self.alloc.time(|| engine.alloc(cx, request)) {
-            Ok(at) => {
-                self.watch.held(engine, at, &asked);
-                self.served(Pfn(row.pfn), at);
-                self.hold(at, request.order)
-            }
-            Err(why) => {
-                self.watch.refused(&asked, &why);
-                self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Served);
-                Stand::UNSERVED
-            }
-        };
+        let at = self.alloc.time(|| engine.alloc(cx, request))?;
+        self.watch.held(engine, at, &Asked { cx, request, gfp: row.gfp, tid: row.tid });
+        self.served(Pfn(row.pfn), at);
+        let stand = self.hold(at, request.order);
         ledger.put(Pfn(row.pfn), request.order, stand);
+        Ok(())
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) -> Result<(), AllocError> {
         let engine = self.engine;
+        let at = self.alloc.time(|| engine.alloc(cx, request))?;
+        // The host's caller got nothing, so no row frees this.
+        self.refusals.served(&mut self.failures, &Asked { cx, request, gfp: row.gfp, tid: row.tid });
+        self.free_at(cx, at, request.order);
+        Ok(())
+    }
+
+    fn refused(&mut self, cx: &Cx, request: &Request, row: &Event, why: &AllocError, host: OnHost) {
         let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
-        match self.alloc.time(|| engine.alloc(cx, request)) {
-            Ok(at) => {
-                // The host's caller got nothing, so no row frees this.
-                self.refusals.served(&mut self.failures, &asked);
-                self.free_at(cx, at, request.order);
-            }
-            Err(why) => {
-                self.watch.refused(&asked, &why);
-                self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Refused);
-            }
+        self.watch.refused(&asked, why);
+        self.refusals.refused(self.engine, &mut self.failures, &asked, why, host);
+    }
+
+    fn relocate(&mut self, cx: &Cx, stand: Stand, order: Order, (from, to): (Pfn, Pfn)) -> Stand {
+        let at = Pfn(u64::from(stand.0));
+        if at != from || self.engine.claim_exact(cx, to, order, Migratetype::Movable).is_err() {
+            return stand;
         }
+        let new = self.hold(to, order);
+        self.watch.moved(at, to, order, cx.now);
+        self.release(cx, at, order);
+        new
+    }
+
+    fn leave_pageblock(&mut self, cpu: CpuId) {
+        self.engine.drain(CpuSet::One(cpu));
     }
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
         let at = Pfn(u64::from(stand.0));
         self.watch.freed(at, order);
-        self.taken.remove(at, order.frames());
-        self.held_frames -= order.frames().0;
-        self.free_at(cx, at, order);
+        self.release(cx, at, order);
     }
 
     fn halve(&mut self, _: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError> {

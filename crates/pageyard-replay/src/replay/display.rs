@@ -149,6 +149,14 @@ impl fmt::Display for EngineReport {
         }
         self.opening(f)?;
         self.outcome(f)?;
+        match (&self.early, &self.slow_path) {
+            (Some(early), _) => early.write_text(f)?,
+            (None, None) if self.failures.refused_where_host_served > 0 && self.kernel.is_none() => writeln!(
+                f,
+                "  freed early   nothing; --slow-path reclaim,compaction lets the engine reclaim where memory is short"
+            )?,
+            _ => {}
+        }
         if let Some(totals) = &self.slow_path {
             totals.write_text(&self.stats, f)?;
         }

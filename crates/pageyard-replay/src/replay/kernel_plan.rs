@@ -1,9 +1,10 @@
 //! A replay as steps for a guest: written down beforehand, since in an open loop which calls are made does not depend
 //! on what came of those before. Frames are still those of the recording.
 
+use super::refusals::OnHost;
 use super::walk::Calls;
 use crate::ledger::{Ledger, Stand};
-use pageyard::{CpuId, CpuSet, Cx, FreeError, Order, PageAllocator, Pfn, Request};
+use pageyard::{AllocError, CpuId, CpuSet, Cx, FreeError, Order, PageAllocator, Pfn, Request};
 use pageyard_guest::exchange::{NO_FRAME, Step, StepKind};
 use pageyard_guest::request::{COMPOUND, GuestRequest};
 use pageyard_linux::LinuxAllocator;
@@ -65,16 +66,27 @@ impl<'a> KernelPlan<'a> {
 }
 
 impl Calls for KernelPlan<'_> {
-    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
+    fn alloc(
+        &mut self,
+        cx: &Cx,
+        request: &Request,
+        row: &Event,
+        ledger: &mut Ledger,
+    ) -> Result<(), AllocError> {
         let step = self.ask(cx, request);
         let place = self.place(BlockOrigin::Step(step, 0));
         ledger.put(Pfn(row.pfn), request.order, place);
+        Ok(())
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) -> Result<(), AllocError> {
         let step = self.ask(cx, request);
         self.steps.add(Step::new(StepKind::Free, cx.cpu.0 as u16, request.order.get(), step, 0));
+        Ok(())
     }
+
+    /// A plan is not refused anything: the kernel's answers tell what is.
+    fn refused(&mut self, _: &Cx, _: &Request, _: &Event, _: &AllocError, _: OnHost) {}
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
         let (kind, arg, offset) = match self.places[stand.0 as usize] {

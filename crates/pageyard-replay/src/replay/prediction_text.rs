@@ -32,9 +32,13 @@ impl EngineReport {
 
 impl MoveCounts {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let carried_out = match self.carried_out {
+            0 => String::new(),
+            frames => format!(" and {} of them moved here too", count(frames)),
+        };
         writeln!(
             f,
-            "  moves         of the frames that the host moved, {} were seen, {} inferred, {} are unknown",
+            "  moves         of the frames that the host moved, {} were seen{carried_out}, {} inferred, {} are unknown",
             count(self.seen),
             count(self.inferred),
             count(self.unknown)

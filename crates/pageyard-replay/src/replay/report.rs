@@ -1,6 +1,7 @@
 //! A replay's report: the numbers that it found, and the document of them.
 
 use super::distance::ComparedWithHost;
+use super::early::EarlyFrees;
 use super::failures::Failures;
 use super::kernel_report::{COUNTED, InKernel};
 use super::moved::MoveCounts;
@@ -287,6 +288,9 @@ pub struct EngineReport {
     /// The totals of the slow path; left out where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<SlowPathTotals>,
+    /// What was freed earlier than on the host, where that could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub early: Option<EarlyFrees>,
     /// The figures added by a replay in a kernel; left out for other engines. A kernel's calls are not timed, and its
     /// `seconds` are those of the guest and of what makes it ready.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 
 use super::direct::{Direct, ReplayObserver};
 use super::distance::Baselines;
+use super::early::Ahead;
 use super::free_view::FreeView;
 use super::host::Host;
 use super::in_kernel::KernelTrial;
@@ -54,6 +55,8 @@ pub struct ReplayOptions {
     pub opening_seed: u64,
     /// Another recording of the same job on the same host: the host's distance from itself.
     pub repeat: Option<Trace>,
+    /// Frees what the host's reclaim freed when its row comes, and never earlier.
+    pub as_recorded: bool,
     /// Which of the host's moves are followed.
     pub follow: Follow,
     /// Where the module is that replays in a kernel (`bench/linux/judge`); looked for where this is `None`.
@@ -119,6 +122,7 @@ impl Stage {
             follow: Follow::default(),
             seed: 0,
             since: (start, self.opened),
+            ahead: Some(Ahead::of(&self.machine)),
         };
         let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
         on_one_thread(&*engine, &trial, &mut *watch, &mut at)
@@ -184,6 +188,7 @@ pub fn replay(
             follow: options.follow,
             seed: options.opening_seed,
             since: (start, opened),
+            ahead: (!options.as_recorded).then(|| Ahead::of(&machine)),
         };
         let (counts, engine) = match (spec.kernel(), &options.slow_path) {
             (Some(_), _) if options.threads || options.slow_path.is_some() => return Err(spec.only_replays()),
@@ -222,6 +227,7 @@ fn on_one_thread<W: ReplayObserver>(
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
     let mut calls = Direct::new(engine, trial.machine, clock_cost_ns(), trial.refusals(), watch);
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
+    run.walk.early = trial.early();
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
         calls.before(&row);

@@ -123,15 +123,26 @@ impl Plan {
 }
 
 impl Calls for Plan {
-    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
+    fn alloc(
+        &mut self,
+        cx: &Cx,
+        request: &Request,
+        row: &Event,
+        ledger: &mut Ledger,
+    ) -> Result<(), AllocError> {
         let place = self.place();
         self.add_alloc(cx, Step::Alloc(*request, place.0), row);
         ledger.put(Pfn(row.pfn), request.order, place);
+        Ok(())
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) -> Result<(), AllocError> {
         self.add_alloc(cx, Step::AllocRefused(*request), row);
+        Ok(())
     }
+
+    /// A plan is not refused anything: the thread that carries it out counts what is.
+    fn refused(&mut self, _: &Cx, _: &Request, _: &Event, _: &AllocError, _: OnHost) {}
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
         self.add(cx, Step::Free(stand.0, order));

@@ -2,23 +2,25 @@
 
 use super::clock::Clock;
 use super::distance::{self, Baselines};
+use super::early::{Ahead, Early};
 use super::failures::Failures;
 use super::free_view::FreeView;
 use super::host::Host;
-use super::moved::{MoveCounts, Moves};
+use super::moved::MoveCounts;
 use super::opening::{self, Opened};
 use super::prediction::Prediction;
 use super::refusals::Refusals;
 use super::report::{CompactionCounters, EngineReport, Seconds, Waiting, WorkCounters};
 use super::slow_path::SlowPathTotals;
-use super::walk::{EventCounts, Follow, Row, Walk};
+use super::walk::{EventCounts, Follow, Walk};
 use crate::engine::{EngineSpec, ReplayEngine, zones};
 use crate::error::ReplayError;
 use crate::latency::{LatencySummary, SAMPLE, clock_cost_ns};
 use crate::ledger::Stand;
 use crate::machine::{Machine, Opening};
+use crate::rows::{Row, each_row};
 use pageyard::{Context, Migratetype, NodeId, Order, Pfn};
-use pageyard_trace::{Columns, EventKind, Prefetch, Trace};
+use pageyard_trace::{EventKind, Trace};
 use std::time::{Duration, Instant};
 
 /// When an engine's replay began, and the time that finding the opening state took before that.
@@ -40,6 +42,8 @@ pub(super) struct Trial<'a> {
     /// In which order free blocks lie on their lists at the start.
     pub(super) seed: u64,
     pub(super) since: Since,
+    /// How far ahead of the host's reclaim it may free.
+    pub(super) ahead: Option<Ahead>,
 }
 
 impl Trial<'_> {
@@ -51,54 +55,17 @@ impl Trial<'_> {
         by_reclaimer.then(|| self.machine.node_of(Pfn(event.pfn))).flatten()
     }
 
+    /// Returns what may be freed early, where the recording names it.
+    pub(super) fn early(&self) -> Option<Early<'_>> {
+        let reclaimed = &self.opening.reclaimed;
+        let ahead = self.ahead.filter(|_| !reclaimed.is_empty())?;
+        Some(Early::new(ahead, reclaimed, self.machine.end()))
+    }
+
     /// Makes an empty record of refusals.
     pub(super) fn refusals(&self) -> Refusals {
         Refusals::new(&self.machine.gfp, self.series)
     }
-}
-
-/// The totals of reading a trace's rows.
-pub(crate) struct RowsRead {
-    /// Frames that the host moved by its own count, where the trace says.
-    pub(crate) migrated: Option<u64>,
-    /// The time spent waiting for rows, and on them.
-    reading: Duration,
-    working: Duration,
-}
-
-/// Hands each row of a trace to `row`, those about moves among the others by their time.
-///
-/// # Errors
-/// [`ReplayError::Trace`] where a row cannot be read.
-pub(crate) fn each_row(
-    trace: &Trace,
-    progress: &mut dyn FnMut(u64, u64),
-    mut row: impl FnMut(Row<'_>),
-) -> Result<RowsRead, ReplayError> {
-    let rows = trace.rows()?;
-    let mut done = 0;
-    let mut reading = Duration::ZERO;
-    let start = Instant::now();
-    // Those of the asking thread too: reading them costs nothing that can be measured.
-    let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
-    let mut moves = Moves::of(trace)?;
-    let mut batch = Vec::new();
-    loop {
-        let before = Instant::now();
-        let more = reader.next_batch(&mut batch)?;
-        reading += before.elapsed();
-        if !more {
-            moves.until(u64::MAX, |moved| row(Row::Move(moved)))?;
-            break;
-        }
-        for event in &batch {
-            moves.until(event.time_ns, |moved| row(Row::Move(moved)))?;
-            row(Row::Event(event));
-        }
-        done += batch.len() as u64;
-        progress(done, rows);
-    }
-    Ok(RowsRead { migrated: moves.migrated(trace)?, reading, working: start.elapsed() - reading })
 }
 
 /// A replay under way, on one engine.
@@ -224,6 +191,7 @@ impl<'a> Run<'a> {
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,
+            early: self.walk.early_frees(),
             kernel: None,
         };
         Ok((counts, report))

@@ -1,33 +1,17 @@
 //! From a trace's rows to calls: what each row means, given the ledger.
 
+use super::early::{CLUSTER, Early, EarlyFrees};
 use super::hidden::{Hidden, HiddenMoves};
+use super::refusals::OnHost;
 use super::unseen::Unseen;
 use crate::bitmap::FrameSet;
 use crate::ledger::{Ledger, Stand};
 use crate::machine::Machine;
+use crate::rows::Row;
 use pageyard::RequestFlags;
-use pageyard::{CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
+use pageyard::{AllocError, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
 use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
 use serde::Serialize;
-
-/// A row of either file of a trace.
-#[derive(Clone, Copy, Debug)]
-pub enum Row<'a> {
-    /// Something was allocated or freed.
-    Event(&'a Event),
-    /// A block moved, or compaction reports what it does.
-    Move(&'a Move),
-}
-
-impl Row<'_> {
-    /// Returns its time in nanoseconds.
-    pub fn time_ns(&self) -> u64 {
-        match self {
-            Row::Event(event) => event.time_ns,
-            Row::Move(row) => row.time_ns,
-        }
-    }
-}
 
 /// The rows of a trace, by what the replay made of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -54,6 +38,9 @@ pub struct EventCounts {
     /// Frames that the host moved, as far as rows name both: the seen ones.
     #[serde(skip)]
     pub seen_frames: u64,
+    /// Of those, the ones that the engine moved as the host did.
+    #[serde(skip)]
+    pub carried_out_frames: u64,
     /// Frames that the host moved to a place that no row names: the inferred ones.
     #[serde(skip)]
     pub inferred_frames: u64,
@@ -77,10 +64,34 @@ pub struct EventCounts {
 /// Makes the calls, now or later.
 pub trait Calls {
     /// Makes the request of a row that the host served, and enters what stands for the block.
-    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger);
+    ///
+    /// # Errors
+    /// Why the engine refuses it; then nothing is entered.
+    fn alloc(
+        &mut self,
+        cx: &Cx,
+        request: &Request,
+        row: &Event,
+        ledger: &mut Ledger,
+    ) -> Result<(), AllocError>;
 
     /// Makes the request of a row that the host refused. Nothing is entered: no row frees what it yields.
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event);
+    ///
+    /// # Errors
+    /// Why the engine refuses it.
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) -> Result<(), AllocError>;
+
+    /// Counts a request that stays refused.
+    fn refused(&mut self, cx: &Cx, request: &Request, row: &Event, why: &AllocError, host: OnHost);
+
+    /// Moves what stands for a block as the host moved it, if it lies where the host's lay and its new place is free
+    /// here too; returns what stands for it then.
+    fn relocate(&mut self, _: &Cx, stand: Stand, _: Order, _moved: (Pfn, Pfn)) -> Stand {
+        stand
+    }
+
+    /// Empties the per-CPU lists of a compactor's CPU: it has moved all it can out of a pageblock.
+    fn leave_pageblock(&mut self, _: CpuId) {}
 
     /// Frees what stands for a block.
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order);
@@ -102,6 +113,12 @@ pub struct Walk<'a> {
     unseen: Option<Unseen>,
     /// Moves that rows name and that are hidden from the walk, to see which of them are inferred.
     hidden: Option<Hidden>,
+    /// Whether rows name every move, so that they can be carried out: a part of a compaction would free no pageblock.
+    carries_out: bool,
+    /// Whether a move was carried out since a compactor left a pageblock.
+    has_moved: bool,
+    /// What reclaim frees later, where some of it may be freed early.
+    pub early: Option<Early<'a>>,
 }
 
 /// The moves that a walk follows.
@@ -127,6 +144,9 @@ impl<'a> Walk<'a> {
             left: FrameSet::new(machine.end()),
             unseen: (follow != Follow::SeenOnly).then(|| Unseen::new(machine.end())),
             hidden: (follow == Follow::InferredOnly).then(|| Hidden::new(machine.end())),
+            carries_out: machine.names_all_moves(),
+            has_moved: false,
+            early: None,
         }
     }
 
@@ -136,12 +156,21 @@ impl<'a> Walk<'a> {
         self.hidden.as_ref().map(|hidden| HiddenMoves { beyond_count, ..hidden.counts })
     }
 
+    /// Returns what was freed early, where anything might have been.
+    pub fn early_frees(&self) -> Option<EarlyFrees> {
+        self.early.as_ref().map(|early| early.counts)
+    }
+
     /// Turns a row into calls.
     pub fn row(&mut self, calls: &mut impl Calls, row: Row<'_>) {
         match row {
             Row::Event(event) => self.event(calls, event),
             Row::Move(row) if row.kind == MoveKind::Move => self.moved(calls, row),
             Row::Move(row) => {
+                let leaves = matches!(row.kind, MoveKind::IsolateMigrate | MoveKind::CompactEnd);
+                if leaves && std::mem::take(&mut self.has_moved) {
+                    calls.leave_pageblock(CpuId(row.cpu));
+                }
                 if let Some(unseen) = &mut self.unseen {
                     unseen.row(row, self.machine.end());
                 }
@@ -171,7 +200,7 @@ impl<'a> Walk<'a> {
         let pfn = Pfn(event.pfn);
         if event.pfn == FAILED {
             self.counts.failed += 1;
-            calls.alloc_refused(cx, &request, event);
+            self.ask(calls, cx, &request, event, OnHost::Refused);
         } else if !self.ledger.covers(pfn, order) {
             self.counts.outside += 1;
         } else {
@@ -185,8 +214,48 @@ impl<'a> Walk<'a> {
             if let Some(hidden) = &mut self.hidden {
                 hidden.allocated(pfn, order);
             }
-            calls.alloc(cx, &request, event, &mut self.ledger);
+            self.settle(pfn, order);
+            self.ask(calls, cx, &request, event, OnHost::Served);
         }
+    }
+
+    /// Makes a request. Where it would be refused, what reclaim frees soon is freed early.
+    fn ask(&mut self, calls: &mut impl Calls, cx: &Cx, request: &Request, row: &Event, host: OnHost) {
+        let mut frames = CLUSTER;
+        loop {
+            let asked = match host {
+                OnHost::Served => calls.alloc(cx, request, row, &mut self.ledger),
+                OnHost::Refused => calls.alloc_refused(cx, request, row),
+            };
+            let again = frames > CLUSTER;
+            if let Some(early) = &mut self.early {
+                early.counts.served += u64::from(again && asked.is_ok());
+            }
+            let Err(why) = asked else { return };
+            if !makes_reclaim_run(request) || !self.free_early(calls, cx, frames) {
+                calls.refused(cx, request, row, &why, host);
+                if host == OnHost::Served {
+                    self.ledger.put(Pfn(row.pfn), request.order, Stand::UNSERVED);
+                }
+                return;
+            }
+            if let Some(early) = &mut self.early {
+                early.counts.requests += u64::from(!again);
+            }
+            frames *= 2;
+        }
+    }
+
+    /// Frees early what reclaim frees soon; says whether there was any.
+    fn free_early(&mut self, calls: &mut impl Calls, cx: &Cx, frames: u64) -> bool {
+        let Some(early) = &mut self.early else { return false };
+        let blocks = early.pick(cx.now, self.counts.events, frames);
+        blocks.into_iter().fold(false, |any, (pfn, order)| self.give_up(calls, cx, pfn, order) > 0 || any)
+    }
+
+    /// Notes that the host frees a block, or uses its frames; says whether it was freed early.
+    fn settle(&mut self, pfn: Pfn, order: Order) -> bool {
+        self.early.as_mut().is_some_and(|early| early.settle(pfn, order))
     }
 
     fn free(&mut self, calls: &mut impl Calls, cx: &Cx, event: &Event, order: Order) {
@@ -197,6 +266,9 @@ impl<'a> Walk<'a> {
             return;
         }
         let known = self.ledger.note_free(pfn);
+        if self.settle(pfn, order) {
+            return;
+        }
         if !self.left.contains(pfn)
             && let Some(unseen) = &mut self.unseen
             && unseen.moved_away(event, order)
@@ -259,8 +331,8 @@ impl<'a> Walk<'a> {
         ends
     }
 
-    /// Follows a block that the host moved. The engine's block stays where it is, under another name: where compaction
-    /// puts frames is the host's decision; which frames are in use is not.
+    /// Follows a block that the host moved. The engine's block moves too where it lies as the host's did; otherwise it
+    /// stays where it is, under another name.
     fn moved(&mut self, calls: &mut impl Calls, row: &Move) {
         let Some(order) = Order::new(row.order) else { return };
         let (from, to) = (Pfn(row.pfn), Pfn(row.to));
@@ -282,6 +354,7 @@ impl<'a> Walk<'a> {
         // It was free, since the host moved something there.
         self.give_up(calls, &cx, to, order);
         self.left.remove(to, order.frames());
+        self.settle(to, order);
         if let Some(unseen) = &mut self.unseen {
             unseen.settle(to, order);
         }
@@ -289,10 +362,21 @@ impl<'a> Walk<'a> {
             Stand::UNSERVED => Ok((stand, stand)),
             _ => Calls::halve(calls, &cx, stand, order),
         };
-        match self.ledger.rename(from, to, order, calls, halve) {
+        let (carries_out, mut carried_out) = (self.carries_out, 0);
+        let relocate = |calls: &mut _, stand, order: Order, moved| {
+            if !carries_out || stand == Stand::UNSERVED {
+                return stand;
+            }
+            let new = Calls::relocate(calls, &cx, stand, order, moved);
+            carried_out += if new == stand { 0 } else { order.frames().0 };
+            new
+        };
+        match self.ledger.rename(from, to, order, calls, halve, relocate) {
             Ok(parts) => self.counts.moves += u64::from(parts > 0),
             Err(_) => self.refused_splits += 1,
         }
+        self.counts.carried_out_frames += carried_out;
+        self.has_moved |= carried_out > 0;
         self.left.insert(from, order.frames());
     }
 
@@ -320,4 +404,9 @@ impl<'a> Walk<'a> {
             1
         })
     }
+}
+
+/// Returns whether a request that finds no memory makes reclaim run, its own or the background's.
+fn makes_reclaim_run(request: &Request) -> bool {
+    request.flags.contains(RequestFlags::WAKE_RECLAIM) || !request.flags.contains(RequestFlags::NON_BLOCKING)
 }

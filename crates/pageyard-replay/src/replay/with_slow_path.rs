@@ -15,8 +15,8 @@ use crate::ledger::{Ledger, Stand};
 use crate::machine::{Machine, Start};
 use crate::workload::{Owners, Role, Shares, role};
 use pageyard::{
-    CpuId, Cx, FreeError, Gfp, GfpMap, Migratetype, Nanos, Order, PAGEBLOCK_ORDER, Pfn, PressureAllocator,
-    Request,
+    AllocError, CpuId, Cx, FreeError, Gfp, GfpMap, Migratetype, Nanos, Order, PAGEBLOCK_ORDER, Pfn,
+    PressureAllocator, Request,
 };
 use pageyard_trace::Event;
 use std::collections::HashMap;
@@ -199,11 +199,17 @@ impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
 }
 
 impl<E: PressureAllocator + ReplayEngine> Calls for WithSlowPath<'_, E> {
-    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
+    fn alloc(
+        &mut self,
+        cx: &Cx,
+        request: &Request,
+        row: &Event,
+        ledger: &mut Ledger,
+    ) -> Result<(), AllocError> {
         let (at, order, role) = (Pfn(row.pfn), request.order, self.role(request, row));
         if let Some(index) = self.in_stead(cx, request, role, row.tid) {
             ledger.put(at, order, Stand(IN_STEAD | index));
-            return;
+            return Ok(());
         }
         let owners = self.owners;
         let apart = role.is_movable() && order > Order::ZERO && order < PAGEBLOCK_ORDER;
@@ -220,31 +226,24 @@ impl<E: PressureAllocator + ReplayEngine> Calls for WithSlowPath<'_, E> {
                 })
             }),
         };
-        if let Err(failure) = served {
-            let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
-            let engine = owners.engine();
-            self.refusals.refused(engine, &mut self.failures, &asked, &failure.why, OnHost::Served);
-            ledger.put(at, order, Stand::UNSERVED);
-        }
+        served.map_err(|failure| failure.why)
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) -> Result<(), AllocError> {
         self.end_refused(cx, row.tid);
         let (order, role, owners) = (request.order, self.role(request, row), self.owners);
-        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
-        let granted = match self.alloc.time(|| owners.alloc(cx, request, role)) {
-            Ok(object) => {
-                self.refusals.served(&mut self.failures, &asked);
-                Some(object)
-            }
-            Err(failure) => {
-                let engine = owners.engine();
-                self.refusals.refused(engine, &mut self.failures, &asked, &failure.why, OnHost::Refused);
-                None
-            }
-        };
+        let served = self.alloc.time(|| owners.alloc(cx, request, role));
+        let granted = served.as_ref().ok().copied();
         let refused = Refused { order, role, granted, kept: None, left: order.frames().0 };
         self.refused.insert(row.tid, refused);
+        served.map_err(|failure| failure.why)?;
+        self.refusals.served(&mut self.failures, &Asked { cx, request, gfp: row.gfp, tid: row.tid });
+        Ok(())
+    }
+
+    fn refused(&mut self, cx: &Cx, request: &Request, row: &Event, why: &AllocError, host: OnHost) {
+        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
+        self.refusals.refused(self.owners.engine(), &mut self.failures, &asked, why, host);
     }
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {

@@ -7,7 +7,7 @@ use super::pack::Told;
 use super::recorded::Recorded;
 use super::scene::Scene;
 use super::telling::Telling;
-use crate::replay::Row;
+use crate::rows::Row;
 use crate::text::count;
 use std::cell::RefCell;
 

@@ -5,7 +5,7 @@ use super::frames::FrameMap;
 use super::line::{Counters, Line};
 use super::marker::{Marker, MarkerKind};
 use super::owners::{Owner, Owners};
-use crate::replay::Row;
+use crate::rows::Row;
 use pageyard::{GfpMap, Migratetype, Order, PageblockId, Pfn, Request};
 use pageyard_trace::{Event, EventKind, Move, MoveKind};
 

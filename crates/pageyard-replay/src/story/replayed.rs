@@ -12,8 +12,9 @@ use super::moments::Moments;
 use super::owners::{Owner, Owners};
 use super::telling::Telling;
 use crate::engine::ReplayEngine;
-use crate::replay::{Asked, ReplayObserver, Row};
-use pageyard::{AllocError, Counter, Order, PAGEBLOCK_ORDER, Pfn, Stats};
+use crate::replay::{Asked, ReplayObserver};
+use crate::rows::Row;
+use pageyard::{AllocError, Counter, Nanos, Order, PAGEBLOCK_ORDER, Pfn, Stats};
 use pageyard_trace::FailureReason;
 use std::cell::RefCell;
 
@@ -159,6 +160,13 @@ impl ReplayObserver for Replayed<'_, '_> {
     fn freed(&mut self, at: Pfn, order: Order) {
         if let Some(Telling { line, .. }) = &mut self.telling {
             line.frames.release(at.0, order.frames().0);
+        }
+    }
+
+    fn moved(&mut self, from: Pfn, to: Pfn, order: Order, now: Nanos) {
+        if let Some(Telling { line, .. }) = &mut self.telling {
+            let now = line.ticks(now.0);
+            line.frames.relocate(from.0, to.0, order.frames().0, now);
         }
     }
 

@@ -218,11 +218,11 @@ fn frames_that_the_host_moved_are_seen_or_unknown() {
         (report.json()["engines"][0].get("moves").cloned(), text)
     };
     let (json, text) = moves("moved", Said { migrated: Some(11), ..Said::default() });
-    assert_eq!(json, Some(serde_json::json!({"seen": 8, "inferred": 0, "unknown": 3})));
+    assert_eq!(json, Some(serde_json::json!({"seen": 8, "carried_out": 0, "inferred": 0, "unknown": 3})));
     assert!(text.contains("8 were seen, 0 inferred, 3 are unknown"), "{text}");
     // Without a file of moves, by the host's own counter.
     let (json, _) = moves("moved-unseen", Said { vmstat: Some((100, 105)), ..Said::default() });
-    assert_eq!(json, Some(serde_json::json!({"seen": 0, "inferred": 0, "unknown": 5})));
+    assert_eq!(json, Some(serde_json::json!({"seen": 0, "carried_out": 0, "inferred": 0, "unknown": 5})));
     let (json, text) = moves("moved-nothing", Said::default());
     assert!(json.is_none() && !text.contains("  moves "), "{text}");
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod distance;
+mod early;
 mod host_state;
 mod made;
 mod made_up;

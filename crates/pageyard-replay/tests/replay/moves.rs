@@ -1,6 +1,6 @@
 //! Moves that no row names, inferred from what compaction reports of itself.
 
-use crate::made::{alloc, free, memory};
+use crate::made::{alloc, free, memory, run, sound};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Follow, HiddenMoves, ReplayOptions, ReplayReport, SlowPath, replay};
 use pageyard_trace::{
@@ -95,7 +95,7 @@ fn what_the_compacting_thread_frees_is_held_until_it_is_freed_where_it_went() {
     let c = replayed(&trace, Follow::SeenOnly).trace.counts;
     assert_eq!((c.inferred_frames, c.unknown_frees, c.unresolved_frees), (0, 5, 3));
     let json = report.json();
-    let moves = serde_json::json!({"seen": 0, "inferred": 2, "unknown": 0});
+    let moves = serde_json::json!({"seen": 0, "carried_out": 0, "inferred": 2, "unknown": 0});
     assert_eq!(json["engines"][0]["moves"], moves);
 }
 
@@ -160,4 +160,49 @@ fn hidden_moves_say_how_good_the_inference_is() {
     // The host counts one move, and two are inferred: one of them is wrong.
     let moves = check(1, "hidden-beyond");
     assert_eq!(moves.check, Some(HiddenMoves { beyond_count: 1, ..good }));
+}
+
+/// 64 MiB without a free huge frame, half of each pageblock free. The host moves what the third one holds into the
+/// fourth, and serves a request for a huge frame there. `moves_by` says that the rows name every move.
+fn emptied(name: &str, moves_by: Option<&str>) -> Trace {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("moves-{name}.trace"));
+    drop(std::fs::remove_dir_all(&path));
+    let mut writer = TraceWriter::create(&path).unwrap();
+    let mut moves = MovesWriter::default();
+    moves.push(&writer, row(100, MoveKind::CompactBegin, 1024, 16_384, 0)).unwrap();
+    moves.push(&writer, row(200, MoveKind::IsolateMigrate, 1024, 1536, 256)).unwrap();
+    for i in 0..256 {
+        moves.push(&writer, row(1000 + i, MoveKind::Move, 1024 + i, 1792 + i, 0)).unwrap();
+        writer.push(&Event { time_ns: 1000 + i, ..free(1024 + i, 0) }).unwrap();
+    }
+    moves.push(&writer, row(2000, MoveKind::Migrated, 0, 0, 256)).unwrap();
+    moves.push(&writer, row(2500, MoveKind::CompactEnd, 1536, 2048, 0)).unwrap();
+    writer.push(&Event { time_ns: 3000, ..alloc(1024, 9) }).unwrap();
+    writer.push(&Event { time_ns: 4000, ..free(1792, 0) }).unwrap();
+    moves.finish(&writer, true).unwrap();
+    let held = |at| if at == 1024 { FrameKind::Anon } else { FrameKind::Slab };
+    let runs = (0..16 * 1024).step_by(512);
+    let runs = runs.flat_map(|at| [run(at, 256, held(at)), run(at + 256, 256, FrameKind::Free)]).collect();
+    let meta = Meta { moves_by: moves_by.map(str::to_owned), ..Meta::new(2) };
+    writer.finish(meta, Some(&Snapshot { runs }), None).unwrap()
+}
+
+#[test]
+fn a_pageblock_that_the_host_emptied_is_emptied_here_where_rows_name_every_move() {
+    let held = 32 * 256 - 1;
+    let report = sound(&emptied("emptied", Some("folio_migrate_flags")));
+    for e in &report.engines {
+        let moves = e.moves.unwrap();
+        assert_eq!((moves.seen, moves.carried_out, e.failures.allocs), (256, 256, 0), "{e}");
+        assert_eq!(e.audit.unwrap().allocated.0, held + 512, "{e}");
+    }
+    let text = report.to_string();
+    assert!(text.contains("256 were seen and 256 of them moved here too, 0 inferred"), "{text}");
+    // A recording that may lack some: a part of a compaction would free no pageblock.
+    let report = sound(&emptied("not-all", None));
+    for e in &report.engines {
+        let moves = e.moves.unwrap();
+        assert_eq!((moves.seen, moves.carried_out, e.failures.allocs), (256, 0, 1), "{e}");
+        assert_eq!(e.audit.unwrap().allocated.0, held, "{e}");
+    }
 }

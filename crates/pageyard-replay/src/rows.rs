@@ -1,0 +1,148 @@
+//! The rows of a trace's two files, in the order of their time.
+
+use crate::error::ReplayError;
+use pageyard_trace::proctext::Vmstat;
+use pageyard_trace::{Columns, Event, Move, MoveKind, MoveReader, Prefetch, Trace, TraceError};
+use std::time::{Duration, Instant};
+
+/// A row of either file of a trace.
+#[derive(Clone, Copy, Debug)]
+pub enum Row<'a> {
+    /// Something was allocated or freed.
+    Event(&'a Event),
+    /// A block moved, or compaction reports what it does.
+    Move(&'a Move),
+}
+
+impl Row<'_> {
+    /// Returns its time in nanoseconds.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Row::Event(event) => event.time_ns,
+            Row::Move(row) => row.time_ns,
+        }
+    }
+}
+
+/// The totals of reading a trace's rows.
+pub(crate) struct RowsRead {
+    /// Frames that the host moved by its own count, where the trace says.
+    pub migrated: Option<u64>,
+    /// The time spent waiting for rows, and on them.
+    pub reading: Duration,
+    pub working: Duration,
+}
+
+/// Hands each row of a trace to `row`, those about moves among the others by their time.
+///
+/// # Errors
+/// [`ReplayError::Trace`] where a row cannot be read.
+pub(crate) fn each_row(
+    trace: &Trace,
+    progress: &mut dyn FnMut(u64, u64),
+    mut row: impl FnMut(Row<'_>),
+) -> Result<RowsRead, ReplayError> {
+    let rows = trace.rows()?;
+    let mut done = 0;
+    let mut reading = Duration::ZERO;
+    let start = Instant::now();
+    // Those of the asking thread too: reading them costs nothing that can be measured.
+    let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
+    let mut moves = Moves::of(trace)?;
+    let mut batch = Vec::new();
+    loop {
+        let before = Instant::now();
+        let more = reader.next_batch(&mut batch)?;
+        reading += before.elapsed();
+        if !more {
+            moves.until(u64::MAX, |moved| row(Row::Move(moved)))?;
+            break;
+        }
+        for event in &batch {
+            moves.until(event.time_ns, |moved| row(Row::Move(moved)))?;
+            row(Row::Event(event));
+        }
+        done += batch.len() as u64;
+        progress(done, rows);
+    }
+    Ok(RowsRead { migrated: moves.migrated(trace)?, reading, working: start.elapsed() - reading })
+}
+
+/// Reads a trace's moves, if it has any, in the order of time.
+struct Moves {
+    reader: Option<MoveReader>,
+    /// Whether the trace records moves at all.
+    recorded: bool,
+    batch: Vec<Move>,
+    /// How much of the batch was used.
+    used: usize,
+    /// When the next row is due; never, once there is none.
+    due: u64,
+    /// Frames that the host counted as moved, in the rows so far.
+    migrated: u64,
+}
+
+impl Moves {
+    /// Starts reading.
+    ///
+    /// # Errors
+    /// When the trace's file of moves is not one.
+    fn of(trace: &Trace) -> Result<Moves, TraceError> {
+        let reader = trace.moves()?;
+        let recorded = reader.is_some();
+        let due = if recorded { 0 } else { u64::MAX };
+        Ok(Moves { reader, recorded, batch: Vec::new(), used: 0, due, migrated: 0 })
+    }
+
+    /// Calls `each` with every row up to a time.
+    ///
+    /// # Errors
+    /// At the first row that is damaged or cannot be true.
+    #[inline]
+    fn until(&mut self, time: u64, each: impl FnMut(&Move)) -> Result<(), TraceError> {
+        if self.due > time { Ok(()) } else { self.take(time, each) }
+    }
+
+    /// Returns how many frames the host moved by its own count, after the last row; `None` where the trace does not
+    /// say.
+    ///
+    /// # Errors
+    /// When the trace's `vmstat` cannot be read.
+    fn migrated(&self, trace: &Trace) -> Result<Option<u64>, TraceError> {
+        if self.recorded { Ok(Some(self.migrated)) } else { migrated_by_vmstat(trace) }
+    }
+
+    fn take(&mut self, time: u64, mut each: impl FnMut(&Move)) -> Result<(), TraceError> {
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        loop {
+            while let Some(row) = self.batch.get(self.used) {
+                self.due = row.time_ns;
+                if row.time_ns > time {
+                    return Ok(());
+                }
+                if row.kind == MoveKind::Migrated {
+                    self.migrated += u64::from(row.done);
+                }
+                each(row);
+                self.used += 1;
+            }
+            self.used = 0;
+            if !reader.next_batch(&mut self.batch)? {
+                self.reader = None;
+                self.due = u64::MAX;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the frames that the host moved from before the recording to after it, by `/proc/vmstat`.
+fn migrated_by_vmstat(trace: &Trace) -> Result<Option<u64>, TraceError> {
+    let count = |texts: &Option<pageyard_trace::ProcTexts>| match texts {
+        Some(texts) => Ok(Vmstat::parse(&texts.vmstat)?.get("pgmigrate_success")),
+        None => Ok(None),
+    };
+    let meta = trace.meta();
+    let (before, after) = (count(&meta.before)?, count(&meta.after)?);
+    Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before)))
+}
