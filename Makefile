@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -54,6 +54,7 @@ verify: test
 	bench/mutants/run
 
 night: verify
+	$(MAKE) packages
 	bench/linux/judge/run
 	$(MAKE) stress
 	$(MAKE) races
@@ -204,6 +205,10 @@ semver:
 publish-dry-run:
 	rm -rf $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/pageyard*-$(VERSION)
 	$(CARGO) publish --workspace --dry-run --quiet
+
+# Packages of the command for Debian and Red Hat's family, in target/packages; `packaging/build` says more.
+packages:
+	packaging/build target/packages --try
 
 # A whole release, rehearsed on a clone of what is committed: packages, wheel, C library, changelog, tag. `bench/release --help`
 # makes one.

@@ -27,7 +27,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 14] = [
+const SCHEMAS: [Schema; 15] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("map", "pageyard map TRACE -o FILE.html --json"),
@@ -38,6 +38,7 @@ const SCHEMAS: [Schema; 14] = [
     schema!("doctor", "pageyard doctor --json"),
     schema!("record", "pageyard record --json"),
     schema!("watch", "pageyard watch --json"),
+    schema!("watch-reports", "pageyard watch --level reports --json"),
     schema!("import", "pageyard import FILE --json"),
     schema!("import-partial", "pageyard import NAME.trace.partial --json"),
     schema!("export", "pageyard export TRACE -o FILE --json"),

@@ -1,30 +1,30 @@
 //! `pageyard watch`: the last seconds before a failure.
 
 mod folder;
+mod metrics_file;
+mod reports;
 
 use crate::output::{Failure, print, print_json, say};
 use crate::record::signals::Signals;
 use crate::{record, size};
 use clap::{Args, ValueEnum};
-use folder::Folder;
+use folder::{Folder, HOST, TRACE};
+use metrics_file::MetricsFile;
 use pageyard_record::record::watch::{
     Kept, Level, Metrics, SnapshotDocument, Triggers, WatchDocument, Watcher,
 };
 use pageyard_trace::shown;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often the kernel's buffers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How often metrics are written, beside after a snapshot.
-const METRICS_EVERY: Duration = Duration::from_secs(5);
-
 /// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1
 /// comes.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  sudo pageyard watch -o /var/lib/pageyard --metrics /run/pageyard.prom\n  sudo pageyard watch --once --on failure\n  sudo pkill -USR1 -f '^pageyard watch'\n\ndocs/design/watch.md says what is kept and what it costs; packaging/pageyard-watch.service runs it under systemd."
+    after_help = "Examples:\n  sudo pageyard watch -o /var/lib/pageyard --metrics /run/pageyard.prom\n  sudo pageyard watch --once --on failure\n  sudo pageyard watch --level reports -o /var/lib/pageyard\n  sudo pkill -USR1 -f '^pageyard watch'\n\ndocs/design/watch.md says what is kept and what it costs; packaging/pageyard-watch.service runs it under systemd."
 )]
 pub struct Watch {
     /// The folder of the snapshots; it is made
@@ -35,17 +35,17 @@ pub struct Watch {
     #[arg(long, value_enum, default_value = "light")]
     level: LevelName,
 
-    /// What makes a snapshot, beside SIGUSR1
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "failure,compaction")]
+    /// What makes a snapshot, beside SIGUSR1; at level reports every report does [default: failure,compaction]
+    #[arg(long, value_enum, value_delimiter = ',')]
     on: Vec<On>,
 
-    /// Memory for events, the kernel's buffers included
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
-    ring: u64,
+    /// Memory for events, the kernel's buffers included [default: 64M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    ring: Option<u64>,
 
-    /// How many seconds are kept at most
-    #[arg(long, value_name = "N", value_parser = record::seconds, default_value = "60")]
-    seconds: Duration,
+    /// How many seconds are kept at most [default: 60]
+    #[arg(long, value_name = "N", value_parser = record::seconds)]
+    seconds: Option<Duration>,
 
     /// The least time from one snapshot to the next
     #[arg(long, value_name = "SECONDS", value_parser = record::seconds, default_value = "60")]
@@ -76,8 +76,10 @@ pub struct Watch {
     metrics: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LevelName {
+    /// The reports that the kernel logs itself; allocations cost what they do without a watch
+    Reports,
     /// Failures, fallbacks, compaction and blocks above order 3
     Light,
     /// All that `record` has
@@ -97,21 +99,27 @@ enum On {
 impl Watch {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let signals = Signals::catch_with_usr1()?;
-        let folder = Folder::make(&self.output, usize::from(self.keep), self.room)?;
-        let kept = Kept { bytes: self.ring, time: self.seconds, sample_every: Duration::from_secs(1) };
-        let triggers = Triggers {
-            failure: self.on.contains(&On::Failure),
-            any_failure: self.on.contains(&On::AnyFailure),
-            compaction: self.on.contains(&On::Compaction),
-        };
         let level = match self.level {
+            LevelName::Reports => return self.run_reports(json),
             LevelName::Light => Level::Light,
             LevelName::Full => Level::Full,
         };
+        let signals = Signals::catch_with_usr1()?;
+        let folder = Folder::make(&self.output, TRACE, usize::from(self.keep), self.room)?;
+        let kept = Kept {
+            bytes: self.ring.unwrap_or(64 << 20),
+            time: self.seconds.unwrap_or(Duration::from_secs(60)),
+            sample_every: Duration::from_secs(1),
+        };
+        let on = if self.on.is_empty() { &[On::Failure, On::Compaction][..] } else { &self.on };
+        let triggers = Triggers {
+            failure: on.contains(&On::Failure),
+            any_failure: on.contains(&On::AnyFailure),
+            compaction: on.contains(&On::Compaction),
+        };
         let mut watcher = Watcher::arm(level, kept, triggers)?;
         let mut metrics = Metrics::default();
-        let mut page = MetricsFile::new(self.metrics.as_deref(), &watcher, &metrics)?;
+        let mut page = MetricsFile::new(self.metrics.as_deref(), &metrics.text(&watcher))?;
         let (in_kernel, _, most) = watcher.memory();
         let price = watcher.kernel_seconds().map_or_else(String::new, |(ns, _)| {
             format!("; allocating and freeing a frame takes the kernel {ns:.0} ns longer")
@@ -143,15 +151,17 @@ impl Watch {
             if let Some((reason, at)) = reason {
                 last = Some(Instant::now());
                 self.snapshot(&mut watcher, &folder, reason, at, &mut metrics, &mut snapshots);
-                page.write(&watcher, &metrics);
+                page.write(&metrics.text(&watcher));
             }
-            page.write_if_due(&watcher, &metrics);
+            if page.is_due() {
+                page.write(&metrics.text(&watcher));
+            }
             let over = self.time.is_some_and(|time| began.elapsed() >= time);
             if over || signals.stopped().is_some() || self.once && !snapshots.is_empty() {
                 break;
             }
         }
-        page.write(&watcher, &metrics);
+        page.write(&metrics.text(&watcher));
         let document = WatchDocument::new(&watcher, &metrics, &snapshots);
         if json { print_json(&document) } else { print(&document.text()) }
     }
@@ -167,7 +177,11 @@ impl Watch {
         snapshots: &mut Vec<SnapshotDocument>,
     ) {
         let path = folder.next(metrics.snapshots + metrics.failed);
-        match watcher.snapshot(&path, !self.no_picture) {
+        let mut written = watcher.snapshot(&path, !self.no_picture);
+        while written.is_err() && folder.give_way() {
+            written = watcher.snapshot(&path, !self.no_picture);
+        }
+        match written {
             Ok(snapshot) => {
                 metrics.snapshots += 1;
                 let name = shown(&path.to_string_lossy());
@@ -187,54 +201,5 @@ impl Watch {
         // Only now: one that could not be written replaces none.
         folder.make_room();
         metrics.kept = folder.kept().len() as u64;
-    }
-}
-
-/// The file for Prometheus.
-struct MetricsFile<'a> {
-    path: Option<&'a Path>,
-    written: Instant,
-    /// Whether it could not be written the last time: that is said once.
-    has_failed: bool,
-}
-
-impl<'a> MetricsFile<'a> {
-    /// Writes it for the first time.
-    ///
-    /// # Errors
-    /// When it cannot be written: later on, that is no reason to stop watching.
-    fn new(path: Option<&'a Path>, watcher: &Watcher, metrics: &Metrics) -> Result<Self, Failure> {
-        let this = MetricsFile { path, written: Instant::now(), has_failed: false };
-        this.try_write(watcher, metrics)?;
-        Ok(this)
-    }
-
-    fn write_if_due(&mut self, watcher: &Watcher, metrics: &Metrics) {
-        if self.written.elapsed() >= METRICS_EVERY {
-            self.write(watcher, metrics);
-        }
-    }
-
-    fn write(&mut self, watcher: &Watcher, metrics: &Metrics) {
-        self.written = Instant::now();
-        match self.try_write(watcher, metrics) {
-            Ok(()) => self.has_failed = false,
-            Err(Failure(why)) => {
-                if !std::mem::replace(&mut self.has_failed, true) {
-                    say(&format!("pageyard: {why}; the watch goes on\n"));
-                }
-            }
-        }
-    }
-
-    fn try_write(&self, watcher: &Watcher, metrics: &Metrics) -> Result<(), Failure> {
-        let Some(path) = self.path else { return Ok(()) };
-        metrics.write(watcher, path).map_err(|e| {
-            Failure(format!(
-                "the metrics cannot be written to {}: {}",
-                shown(&path.to_string_lossy()),
-                pageyard_trace::source::reason(&e)
-            ))
-        })
     }
 }

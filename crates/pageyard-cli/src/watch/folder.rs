@@ -3,20 +3,27 @@
 use crate::output::{Failure, say};
 use pageyard_trace::source::reason;
 use pageyard_trace::{TraceError, salvage, shown};
+use rustix::fs::statvfs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The parts before and after the number in a snapshot's name.
+/// The part before the number in a snapshot's name, and those after it: of traces, and of a host's state.
 const NAME: &str = "watch-";
-const TRACE: &str = ".trace";
+pub const TRACE: &str = ".trace";
+pub const HOST: &str = ".host";
 
 /// The further suffix of an unfinished snapshot's name.
 const PARTIAL: &str = ".partial";
 
+/// A disk with less room than that is full.
+const FULL: u64 = 64 << 20;
+
 /// The folder of a watch's snapshots. Nothing else in it is touched.
 pub struct Folder {
     path: PathBuf,
+    /// The end of a snapshot's name.
+    suffix: &'static str,
     /// How many snapshots stay, and how many bytes of them.
     keep: usize,
     room: u64,
@@ -28,25 +35,25 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be made or written.
-    pub fn make(path: &Path, keep: usize, room: u64) -> Result<Folder, Failure> {
+    pub fn make(path: &Path, suffix: &'static str, keep: usize, room: u64) -> Result<Folder, Failure> {
         let fail = |what: &str, e: &std::io::Error| {
             Failure(format!("{} cannot be {what}: {}", shown(&path.to_string_lossy()), reason(e)))
         };
         fs::create_dir_all(path).map_err(|e| fail("made", &e))?;
         let tried = path.join(format!("{NAME}tried-{}", std::process::id()));
         fs::File::create(&tried).and_then(|_| fs::remove_file(&tried)).map_err(|e| fail("written", &e))?;
-        Ok(Folder { path: path.to_owned(), keep, room })
+        Ok(Folder { path: path.to_owned(), suffix, keep, room })
     }
 
     /// Names the next snapshot; `number` is that of no other one of this watch.
     pub fn next(&self, number: u64) -> PathBuf {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        self.path.join(format!("{NAME}{since}-{number}{TRACE}"))
+        self.path.join(format!("{NAME}{since}-{number}{}", self.suffix))
     }
 
     /// Returns the snapshots, the oldest first.
     pub fn kept(&self) -> Vec<PathBuf> {
-        self.with_suffix(TRACE)
+        self.with_suffix(self.suffix)
     }
 
     /// Removes the oldest snapshots until no more are left than may stay. The newest always stays: one that is larger
@@ -61,10 +68,23 @@ impl Folder {
         }
     }
 
+    /// Removes the oldest snapshot where the disk is full, so that a new one may fit; says whether there was one. The
+    /// newest stays.
+    pub fn give_way(&self) -> bool {
+        let is_full =
+            statvfs(&self.path).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < FULL);
+        let all = self.kept();
+        let gives = is_full && all.len() > 1;
+        if gives {
+            remove(&all[0]);
+        }
+        gives
+    }
+
     /// Makes traces of what a killed watch left half-written, and removes that of which nothing can be saved: otherwise
     /// each kill would take room for good.
     pub fn salvage(&self) {
-        for partial in self.with_suffix(&format!("{TRACE}{PARTIAL}")) {
+        for partial in self.with_suffix(&format!("{}{PARTIAL}", self.suffix)) {
             let name = shown(&partial.to_string_lossy());
             match salvage(&partial, None) {
                 Ok((_, saved)) => say(&format!(
@@ -155,7 +175,7 @@ mod tests {
             (1, 0, vec!["other", "watch-11-2.trace"]),
         ] {
             let here = with(&all);
-            Folder { path: here.path().to_owned(), keep, room }.make_room();
+            Folder { path: here.path().to_owned(), suffix: TRACE, keep, room }.make_room();
             assert_eq!(names(here.path()), left, "{keep} {room}");
         }
     }
@@ -164,7 +184,7 @@ mod tests {
     fn what_a_killed_watch_left_without_an_event_is_removed_and_nothing_else_is() {
         let here =
             with(&[("watch-9-0.trace.partial", 10), ("busy.trace.partial", 10), ("watch-9-1.trace", 10)]);
-        Folder { path: here.path().to_owned(), keep: 9, room: 1 << 20 }.salvage();
+        Folder { path: here.path().to_owned(), suffix: TRACE, keep: 9, room: 1 << 20 }.salvage();
         assert_eq!(names(here.path()), ["busy.trace.partial", "watch-9-1.trace"]);
     }
 }

@@ -9,6 +9,7 @@ use pageyard_record::export::ExportDocument;
 use pageyard_record::host::HostDocument;
 use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
+use pageyard_record::record::reports::ReportsDocument;
 use pageyard_record::record::watch::WatchDocument;
 use pageyard_replay::compare::CompareDocument;
 use pageyard_replay::doctor::DoctorDocument;
@@ -34,6 +35,7 @@ fn generated() -> Vec<Value> {
         schema::<DoctorDocument<'_>>(),
         schema::<RecordDocument<'_>>(),
         schema::<WatchDocument<'_>>(),
+        schema::<ReportsDocument<'_>>(),
         schema::<ImportDocument<'_>>(),
         schema::<SalvageDocument<'_>>(),
         schema::<ExportDocument<'_>>(),

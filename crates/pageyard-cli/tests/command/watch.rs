@@ -165,3 +165,115 @@ fn a_folder_with_a_damaged_trace_names_it_and_shows_the_others() {
     let document = PAGEYARD.json(&["summary", alone.to_str().unwrap(), "--json"]);
     assert_eq!(document["unfinished"].as_array().unwrap().len(), 1, "{document}");
 }
+
+fn hosts(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".host")).collect()
+}
+
+/// Starts a watch on the kernel's reports; `None` where this user may not read the kernel's log.
+fn watch_reports(here: &Path, more: &[&str]) -> Option<std::process::Child> {
+    if fs::File::open("/dev/kmsg").is_err() {
+        let why = PAGEYARD.failure(&["watch", "--level", "reports", "-o", here.to_str().unwrap()]);
+        assert!(why.contains("/dev/kmsg cannot be read") && why.contains("CAP_SYSLOG"), "{why}");
+        println!("skipped: {why}");
+        return None;
+    }
+    let child = command()
+        .args(["watch", "--level", "reports", "-o", "kept", "--metrics", "metrics.prom", "--json"])
+        .args(more)
+        .current_dir(here)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until(&|| here.join("metrics.prom").exists());
+    Some(child)
+}
+
+/// Has the kernel kill a process that goes beyond the limit of a memory control group; `false` where there is none.
+fn killed_by_its_group() -> bool {
+    let group = Path::new("/sys/fs/cgroup/memory").join(format!("pageyard-test-{}", std::process::id()));
+    if fs::create_dir(&group).is_err() || fs::write(group.join("memory.limit_in_bytes"), "8M").is_err() {
+        drop(fs::remove_dir(&group));
+        return false;
+    }
+    let hog = "echo 0 > \"$0/tasks\"; head -c 64M /dev/zero | tail >/dev/null";
+    let killed = Command::new("sh").args(["-c", hog]).arg(&group).stderr(Stdio::null()).status();
+    until(&|| fs::remove_dir(&group).is_ok());
+    killed.is_ok()
+}
+
+#[test]
+fn the_kernels_own_report_is_kept_with_the_hosts_state() {
+    let here = folder("watch-reports");
+    let Some(child) = watch_reports(&here, &["--once"]) else { return };
+    let signal = || assert!(Command::new("kill").args(["-USR1", &child.id().to_string()]).status().is_ok());
+    let killed = killed_by_its_group();
+    if !killed {
+        println!("skipped: no process can be limited here; a signal stands for the report");
+        signal();
+    }
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let document = document(&out.stdout);
+    let saved = document["snapshots"][0]["folder"].as_str().unwrap();
+    assert_eq!(hosts(&here.join("kept")), [saved.trim_start_matches("kept/")]);
+    let saved = here.join(saved);
+    let now = PAGEYARD.json(&["doctor", "--from", saved.to_str().unwrap(), "--json"]);
+    assert_eq!(now["source"], "saved", "{now}");
+    if killed {
+        assert_eq!(document["reports"]["memory_control_group"], 1, "{document}");
+        let log = saved.join("dmesg");
+        let why = PAGEYARD.json(&["doctor", "--log", log.to_str().unwrap(), "--json"]);
+        assert!(why.to_string().contains("pageyard-test-"), "{why}");
+        let metrics = fs::read_to_string(here.join("metrics.prom")).unwrap();
+        assert!(metrics.contains("reports_total{kind=\"memory_control_group\"} 1\n"), "{metrics}");
+    }
+}
+
+/// A small disk, for as long as this is kept.
+struct Disk(std::path::PathBuf);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(&self.0).status());
+    }
+}
+
+#[test]
+fn a_watch_goes_on_where_its_disk_is_full() {
+    let here = folder("watch-full");
+    let disk = here.join("kept");
+    fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&disk).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: no disk can be mounted here");
+        return;
+    }
+    let disk = Disk(disk);
+    if let Some(child) = watch_reports(&here, &["--keep", "100"]) {
+        let pid = child.id().to_string();
+        let taken = |n: usize| {
+            let metrics = fs::read_to_string(here.join("metrics.prom")).unwrap_or_default();
+            metrics.contains(&format!("pageyard_watch_snapshots_total {n}\n"))
+        };
+        // Each takes 40 KiB or more.
+        for n in 1..=12 {
+            assert!(Command::new("kill").args(["-USR1", &pid]).status().unwrap().success());
+            until(&|| taken(n));
+        }
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let out = child.wait_with_output().unwrap();
+        let document = document(&out.stdout);
+        let kept = hosts(&disk.0).len();
+        assert_eq!(document["failed"], 0, "{document}");
+        assert!((1..12).contains(&kept), "{kept} are kept");
+    }
+}
+
+#[test]
+fn options_of_other_levels_are_refused() {
+    let why = PAGEYARD.failure(&["watch", "--level", "reports", "--ring", "1M"]);
+    assert!(why.contains("--ring") && why.contains("levels light and full"), "{why}");
+}

@@ -24,6 +24,6 @@ pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use largest::Largest;
 pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};
 pub use questions::HostAnswers;
-pub(crate) use questions::settings;
+pub(crate) use questions::{pageblocks_now, settings};
 pub use slabinfo::SlabCache;
 pub use vmallocinfo::VmallocCaller;

@@ -104,8 +104,8 @@ impl HostAnswers {
                         .to_owned(),
             });
         }
-        let pageblocks = match kpageflags::capture_each(&proc.join("kpageflags"), every(&texts.zoneinfo)) {
-            Ok(picture) => Some(Pageblocks::of(&picture.snapshot)),
+        let pageblocks = match pageblocks(proc, &texts.zoneinfo) {
+            Ok(pageblocks) => Some(pageblocks),
             Err(e) => {
                 let path = proc.join("kpageflags");
                 match File::open(&path) {
@@ -132,6 +132,18 @@ impl HostAnswers {
             not_read: missing,
         })
     }
+}
+
+/// Reads what pageblocks hold: on a large host, those of some parts of it.
+fn pageblocks(proc: &Path, zoneinfo: &str) -> Result<Pageblocks, TraceError> {
+    let picture = kpageflags::capture_each(&proc.join("kpageflags"), every(zoneinfo))?;
+    Ok(Pageblocks::of(&picture.snapshot))
+}
+
+/// The same of this host now, where it may be read.
+pub(crate) fn pageblocks_now() -> Option<Pageblocks> {
+    let proc = Path::new("/proc");
+    pageblocks(proc, &read(&proc.join("zoneinfo")).ok()?).ok()
 }
 
 /// The commands that save what a doctor asks of a host on which Pageyard is not.

@@ -15,6 +15,7 @@ mod host;
 mod instance;
 mod priority;
 mod recorded;
+pub mod reports;
 mod rings;
 mod sampler;
 mod text;

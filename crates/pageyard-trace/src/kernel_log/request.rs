@@ -2,6 +2,7 @@
 
 use pageyard::Gfp;
 
+use super::line::without_prefix;
 use crate::failures::gfp_of_names;
 use crate::text::shown;
 
@@ -67,6 +68,21 @@ pub enum LoggedKind {
 }
 
 impl LoggedKind {
+    /// Returns the name that documents and metrics use.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            LoggedKind::Refused => "allocation_failure",
+            LoggedKind::Stalled { .. } => "stall",
+            LoggedKind::Killed => "oom_killer",
+            LoggedKind::Group { .. } => "memory_control_group",
+            LoggedKind::Vmalloc { .. } => "vmalloc",
+            LoggedKind::Slab { .. } => "slub",
+            LoggedKind::Contiguous { .. } => "cma",
+            LoggedKind::HugePool { .. } => "hugetlb_pool",
+        }
+    }
+
     /// Returns whether its report has no description of memory.
     #[must_use]
     pub fn has_no_memory(&self) -> bool {
@@ -129,6 +145,12 @@ impl LoggedRequest {
         // An order that no kernel has is no kernel's line.
         let order = value(rest, "order").and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
         (order < pageyard::NR_ORDERS as u64).then_some(request)
+    }
+
+    /// Returns whether a line of a log, as `dmesg` prints it, is the first of a report.
+    #[must_use]
+    pub fn begins(line: &str) -> bool {
+        LoggedRequest::parse(without_prefix(line).text).is_some()
     }
 
     /// Returns whether its order or flags may still follow.

@@ -22,15 +22,20 @@ use pageyard_trace::FAILED;
 use super::instance::Instance;
 use super::tracefs::Tracepoints;
 use super::{RecordError, buffer_page, cost, host};
+use crate::host::{Pageblocks, pageblocks_now};
 use crate::tracepoint::{Decoder, Known};
 
 pub use document::{SnapshotDocument, WatchDocument};
 pub use level::Level;
-pub use metrics::Metrics;
+pub(in crate::record) use metrics::{COUNTER, head, one};
+pub use metrics::{Metrics, write as write_metrics};
 pub use snapshot::Snapshot;
 
 use ring::Ring;
 use states::States;
+
+/// How often it is read what pageblocks hold, which takes an eighth of a second at most.
+const PAGEBLOCKS_EVERY_NS: u64 = 300_000_000_000;
 
 /// Orders that are told apart.
 const MAX_ORDER: usize = 11;
@@ -110,6 +115,9 @@ pub struct Watcher {
     frame_ns: Option<f64>,
     /// Frames that the host allocated, at the first look and at the last.
     allocated: Option<(u64, u64)>,
+    /// What pageblocks hold, where it may be read, and when it is read again.
+    pageblocks: Option<Pageblocks>,
+    pageblocks_due: u64,
 }
 
 impl Watcher {
@@ -155,6 +163,8 @@ impl Watcher {
             last_fails: 0,
             frame_ns,
             allocated: None,
+            pageblocks: None,
+            pageblocks_due: 0,
         };
         watcher.sample();
         Ok(watcher)
@@ -230,6 +240,10 @@ impl Watcher {
         self.counts.compact_fails = fails.saturating_sub(first_fails);
         self.counts.compact_stalls = stalls.saturating_sub(first_stalls);
         self.count_overwritten();
+        if host::now_ns() >= self.pageblocks_due {
+            self.pageblocks = pageblocks_now();
+            self.pageblocks_due = host::now_ns() + PAGEBLOCKS_EVERY_NS;
+        }
         (since > 0 && !is_first).then(|| format!("compaction failed for {since} requests"))
     }
 
@@ -249,6 +263,12 @@ impl Watcher {
         self.count_overwritten();
         self.states.take();
         snapshot::write(self, output, picture)
+    }
+
+    /// Returns what pageblocks held within the last five minutes, where that may be read.
+    #[must_use]
+    pub fn pageblocks(&self) -> Option<&Pageblocks> {
+        self.pageblocks.as_ref()
     }
 
     /// Returns what happened so far.
