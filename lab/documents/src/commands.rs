@@ -76,6 +76,16 @@ fn inline(paragraph: &Paragraph) -> Vec<(usize, String)> {
     paragraph.code_spans().into_iter().map(of).collect()
 }
 
+/// Returns the examples in the help of a program and of its verbs, a line each.
+#[must_use]
+pub fn lines_of_help(program: &clap::Command) -> Vec<String> {
+    let text = program.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let is_example = |line: &&str| line.starts_with("  ");
+    let mut lines: Vec<String> = text.lines().filter(is_example).map(|line| line.trim().to_owned()).collect();
+    lines.extend(program.get_subcommands().flat_map(lines_of_help));
+    lines
+}
+
 /// Returns the commands that the help of a program and of its verbs shows.
 #[must_use]
 pub fn of_help(program: &clap::Command) -> Vec<Command> {

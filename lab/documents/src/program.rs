@@ -2,6 +2,7 @@
 
 use crate::schemas;
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,12 @@ impl Program {
     #[must_use]
     pub fn run(&self, arguments: &[&str]) -> Output {
         Command::new(self.0).args(arguments).output().expect("the command starts")
+    }
+
+    /// Returns the folder that it is in.
+    #[must_use]
+    pub fn folder(&self) -> &'static Path {
+        Path::new(self.0).parent().expect("a file is in a folder")
     }
 
     /// Returns what it printed; it must succeed.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod doctor;
+mod examples;
 mod export;
 mod knobs;
 mod limits;

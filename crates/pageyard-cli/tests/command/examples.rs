@@ -1,0 +1,93 @@
+//! The examples that help shows, run as they stand.
+
+use crate::PAGEYARD;
+use crate::recording::{ONE, folder, possible};
+use pageyard_documents::commands;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Parts of an example that stand for what a test has no time or no right for, and what it does instead.
+const INSTEAD: [(&str, &str); 9] = [
+    ("--seconds 30", "--seconds 0.2"),
+    ("--record 60", "--record 0.2"),
+    ("-o /var/lib/pageyard", "--for 0.2 -o kept"),
+    ("/run/pageyard.prom", "watch.prom"),
+    ("watch --once", "watch --for 0.2 --once"),
+    ("-- make -j8", "-- true"),
+    ("-- ./job", "-- true"),
+    ("dmesg | ", "cat host/dmesg | "),
+    (" && trace_processor busy.pftrace", ""),
+];
+
+/// Examples that are left out, by what they name: a guest with a stock kernel, another process, and other recorders'
+/// files, which the tests of imports make.
+const LEFT_OUT: [&str; 5] = ["kernel:6.12", "pkill ", "perf ", "trace-cmd ", "pageyard import"];
+
+/// What the examples name: recordings, small ones under every name, and the files of another host.
+fn prepared(name: &str) -> std::path::PathBuf {
+    let here = folder(name);
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces").canonicalize().unwrap();
+    fs::create_dir_all(here.join("data/traces")).unwrap();
+    for (name, of) in [
+        ("data/traces/build", "database"),
+        ("data/traces/net-order0", "guest-6.1-net"),
+        ("first", "guest-6.1-net"),
+        ("second", "guest-6.1-net"),
+        ("busy", "database"),
+    ] {
+        symlink(traces.join(format!("{of}.trace")), here.join(format!("{name}.trace"))).unwrap();
+    }
+    let host = here.join("host");
+    fs::create_dir(&host).unwrap();
+    for file in ["buddyinfo", "zoneinfo", "vmstat", "meminfo", "version"] {
+        fs::write(host.join(file), fs::read(Path::new("/proc").join(file)).unwrap()).unwrap();
+    }
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pageyard-replay/tests/doctor/logs");
+    let log = fs::read_dir(logs).unwrap().flatten().map(|file| file.path()).min().unwrap();
+    fs::copy(log, host.join("dmesg")).unwrap();
+    here
+}
+
+fn run(here: &Path, example: &str) -> Result<(), String> {
+    // A recording refuses a folder that is there; that of the examples stands for others.
+    let mut line = example.strip_prefix("sudo ").unwrap_or(example).to_owned();
+    if line.contains("pageyard record") {
+        line = format!("mkdir -p recorded && cd recorded && rm -rf *.trace && {line}");
+    }
+    for (part, other) in INSTEAD {
+        line = line.replace(part, other);
+    }
+    let out = std::process::Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(here)
+        .env(
+            "PATH",
+            std::env::join_paths([PAGEYARD.folder(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap(),
+        )
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    match out.status.success() {
+        true => Ok(()),
+        false => Err(format!("`{example}`: {}", String::from_utf8_lossy(&out.stderr))),
+    }
+}
+
+#[test]
+fn every_example_of_help_runs() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let here = prepared("examples");
+    let may_record = possible(&here);
+    let examples = commands::lines_of_help(&pageyard_cli::command());
+    let all = examples.len();
+    assert!(all > 25, "few examples: {examples:?}");
+    let mine: Vec<_> = examples
+        .into_iter()
+        .filter(|line| !LEFT_OUT.iter().any(|part| line.contains(part)))
+        .filter(|line| may_record || !line.starts_with("sudo "))
+        .collect();
+    let faults: Vec<String> = mine.iter().filter_map(|line| run(&here, line).err()).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
