@@ -52,7 +52,7 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
             all.first_tries += count;
             continue;
         }
-        let facts = match samples.get(*sample) {
+        let facts = match sample.and_then(|sample| samples.get(sample)) {
             Some(sample) if is_known => at(&opening, sample),
             _ => opening.clone(),
         };
@@ -95,8 +95,8 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
     Ok(all.finish())
 }
 
-/// Counts failures by their kind and the sample before them.
-type Kinds = BTreeMap<(FailureKind, usize), u64>;
+/// Counts failures by their kind and the sample before them, where there is one.
+type Kinds = BTreeMap<(FailureKind, Option<usize>), u64>;
 
 /// Returns them, and the number of failures beyond [`MOST_KINDS`].
 fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Result<(Kinds, u64), TraceError> {
@@ -105,7 +105,7 @@ fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Resu
     let mut batch = Vec::new();
     while events.next_batch(&mut batch)? {
         for event in batch.iter().filter(|event| event.failed()) {
-            let sample = times.partition_point(|time| *time <= event.time_ns).saturating_sub(1);
+            let sample = times.partition_point(|time| *time <= event.time_ns).checked_sub(1);
             // Threads do not matter here.
             let kind = FailureKind { tid: 0, context: 0, ..FailureKind::of(event) };
             if kinds.len() < MOST_KINDS || kinds.contains_key(&(kind, sample)) {

@@ -9,10 +9,12 @@ type Release = (u32, u32);
 const OLDEST: Release = (2, 6);
 
 /// Settings, the first release that has each, and the first that has it no more.
-const SETTINGS: [(&str, Release, Option<Release>); 15] = [
+const SETTINGS: [(&str, Release, Option<Release>); 16] = [
     ("vm.min_free_kbytes", (2, 6), None),
     ("vm.lowmem_reserve_ratio", (2, 6), None),
     ("vm.nr_hugepages", (2, 6), None),
+    // 2.6.27.
+    ("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", (2, 6), None),
     ("vm.vfs_cache_pressure", (2, 6), None),
     ("cpuset.mems", (2, 6), None),
     ("numactl --membind", (2, 6), None),

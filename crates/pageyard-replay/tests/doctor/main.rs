@@ -51,6 +51,23 @@ fn the_staged_cause_comes_first() {
     }
 }
 
+#[test]
+fn a_pool_is_named_by_the_size_of_its_pages() {
+    let path = format!("{}/tests/doctor/logs/huge-pages-6.12.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let named = |text: &str| {
+        let diagnosis = Diagnosis::of_log(&KernelLog::read("log", text.as_bytes()).unwrap());
+        let pool = diagnosis.causes.iter().find(|c| c.cause == Cause::HugePagesReserved);
+        pool.unwrap().setting.as_ref().unwrap().name
+    };
+    assert_eq!(named(&text), "vm.nr_hugepages");
+    let of = |n: u32, kib: u32| {
+        format!("hugepages_total={n} hugepages_free={n} hugepages_surp=0 hugepages_size={kib}kB")
+    };
+    let gib = text.replace(&of(215, 2048), &of(0, 2048)).replace(&of(0, 1 << 20), &of(1, 1 << 20));
+    assert_eq!(named(&gib), "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages");
+}
+
 /// A log after a public report, and its answer: the kind, the first cause and KiB of a frame.
 struct Public {
     name: String,

@@ -201,7 +201,8 @@ impl Memory {
             }
             "low" => &mut zone.low,
             "high" => &mut zone.high,
-            "reserved_highatomic" => &mut zone.highatomic,
+            // What is free of the reserve follows it since 6.13, and is what counts.
+            "reserved_highatomic" | "free_highatomic" => &mut zone.highatomic,
             "managed" => &mut zone.managed,
             // Kernels before 3.9 have this alone.
             "present" => &mut zone.present,

@@ -104,7 +104,7 @@ pub struct LoggedZone {
     pub low: u64,
     /// The high watermark, boost included.
     pub high: u64,
-    /// Frames set aside for urgent requests of several frames.
+    /// Frames set aside for urgent requests of several frames; where the kernel says how many of them are free, those.
     pub highatomic: u64,
     /// Frames that are there.
     pub present: u64,

@@ -218,3 +218,12 @@ fn what_a_log_says_cannot_command_the_terminal() {
     let log = read(&SEED.replace("init: page", "a\u{7}\u{9b}2J: page"));
     assert_eq!(log.failures[0].request.comm, "a\\u{7}\\u{9b}2J");
 }
+
+#[test]
+fn what_is_free_of_the_high_atomic_reserve_counts_where_it_is_printed() {
+    let of = |text: &str| KernelLog::read("log", text.as_bytes()).unwrap().failures[0].zones[0].highatomic;
+    assert_eq!(of(SEED), 1536);
+    let newer =
+        SEED.replace("reserved_highatomic:6144KB", "reserved_highatomic:6144KB free_highatomic:400KB");
+    assert_eq!(of(&newer), 100);
+}

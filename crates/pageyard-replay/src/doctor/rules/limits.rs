@@ -1,5 +1,7 @@
 //! The request may not go where memory is.
 
+use std::collections::BTreeSet;
+
 use pageyard::Gfp;
 use pageyard_trace::grouped;
 use pageyard_trace::kernel_log::HostZone;
@@ -117,7 +119,7 @@ pub(super) fn low_zone(case: &Case<'_>) -> Option<Finding> {
         ),
         setting: Some(Setting {
             name: "vm.lowmem_reserve_ratio",
-            to: ratio.as_deref().and_then(|r| protected_more(r, highest)),
+            to: ratio.as_deref().and_then(|r| protected_more(r, facts.zones.iter().map(|z| z.kind), highest)),
             now: ratio,
             note: "a smaller number for the zone keeps more of it from requests that can use higher ones; those have less then",
             knob: None,
@@ -165,10 +167,29 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Quarters the ratio of a zone.
-fn protected_more(ratios: &str, zone: HostZone) -> Option<String> {
+/// Quarters the ratio of a zone. The setting has a number for each kind of zone that the kernel was built with.
+fn protected_more(ratios: &str, kinds: impl Iterator<Item = HostZone>, zone: HostZone) -> Option<String> {
     let mut all: Vec<u64> = ratios.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    let ratio = all.get_mut(zone as usize).filter(|ratio| **ratio > 1)?;
+    let lower: BTreeSet<HostZone> = kinds.filter(|kind| *kind < zone).collect();
+    let ratio = all.get_mut(lower.len()).filter(|ratio| **ratio > 1)?;
     *ratio = (*ratio / 4).max(1);
     Some(all.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_that_of_the_zones_place_among_those_of_the_kernel() {
+        let dma32 =
+            |ratios, kinds: &[HostZone]| protected_more(ratios, kinds.iter().copied(), HostZone::Dma32);
+        let all = [HostZone::Dma, HostZone::Dma32, HostZone::Normal, HostZone::Dma32];
+        assert_eq!(dma32("256 128 32 0 0", &all).as_deref(), Some("256 32 32 0 0"));
+        // A kernel without a zone for old devices.
+        let newer = [HostZone::Dma32, HostZone::Normal];
+        assert_eq!(dma32("256 32 0 0", &newer).as_deref(), Some("64 32 0 0"));
+        assert_eq!(dma32("256 1 32 0 0", &all), None);
+        assert_eq!(dma32("", &newer), None);
+    }
 }

@@ -81,6 +81,10 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// KiB of the largest usual huge page, and the setting of its pool.
+const GIB_KIB: u64 = 1 << 20;
+const GIB_POOL: &str = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+
 /// Huge pages that are set aside hold whole pageblocks.
 pub(super) fn huge_pages(case: &Case<'_>) -> Option<Finding> {
     let facts = case.facts;
@@ -101,8 +105,14 @@ pub(super) fn huge_pages(case: &Case<'_>) -> Option<Finding> {
         () if unused > 0 => 0.5 + 0.45 * of_all,
         () => 0.9 * of_all,
     };
-    let now = facts.setting("vm/nr_hugepages").unwrap_or(total);
-    let to = if unused_everywhere > 0 { now.saturating_sub(unused_everywhere) } else { now - now / 10 };
+    // A log shows every pool; the setting is of the one of the usual size.
+    let largest = facts.pools.iter().max_by_key(|p| p.frames.saturating_mul(p.total));
+    let is_gib = largest.is_some_and(|p| p.frames.saturating_mul(facts.frame_kib) == GIB_KIB);
+    let (name, now, unneeded) = match (facts.setting("vm/nr_hugepages"), largest) {
+        (None, Some(pool)) if is_gib => (GIB_POOL, pool.total, pool.free),
+        (now, _) => ("vm.nr_hugepages", now.unwrap_or(total), unused_everywhere),
+    };
+    let to = if unneeded > 0 { now.saturating_sub(unneeded) } else { now - now / 10 };
     Some(Finding {
         cause: Cause::HugePagesReserved,
         weight: if of_all < 0.02 { 0.02 } else { weight },
@@ -115,7 +125,7 @@ pub(super) fn huge_pages(case: &Case<'_>) -> Option<Finding> {
             case.size(case.sum(|z| z.free))
         ),
         setting: Some(Setting {
-            name: "vm.nr_hugepages",
+            name,
             now: Some(now.to_string()),
             to: Some(to.to_string()),
             note: "gives unused ones back; programs that take huge pages from the pool have fewer",
