@@ -24,6 +24,9 @@ pub struct Ledger {
     stand: Vec<u32>,
     /// For each recorded frame: 1 + the order of the block that starts here, or [`NONE`].
     order: Vec<u8>,
+    /// Recorded frames that something stands for. Most requests are for frames that are not held, which this says
+    /// without a look at each block that they may be a part of.
+    held: FrameSet,
     /// First frames of blocks that a row allocated and none freed. A free of a part that is not the first, and an
     /// allocation that covers other blocks' first frames, do not change it: that is how recordings are counted.
     heads: FrameSet,
@@ -35,7 +38,13 @@ impl Ledger {
     /// Makes an empty ledger for a machine whose frames end at `end`.
     pub fn new(end: Pfn) -> Ledger {
         let frames = end.0 as usize;
-        Ledger { stand: vec![0; frames], order: vec![NONE; frames], heads: FrameSet::new(end), splits: 0 }
+        Ledger {
+            stand: vec![0; frames],
+            order: vec![NONE; frames],
+            held: FrameSet::new(end),
+            heads: FrameSet::new(end),
+            splits: 0,
+        }
     }
 
     /// Returns whether the ledger has the frame at all.
@@ -47,6 +56,13 @@ impl Ledger {
     pub fn put(&mut self, pfn: Pfn, order: Order, stand: Stand) {
         self.stand[pfn.0 as usize] = stand.0;
         self.order[pfn.0 as usize] = 1 + order.get();
+        _ = self.held.insert(pfn, order.frames());
+    }
+
+    /// Takes a block out.
+    fn take(&mut self, pfn: Pfn, order: Order) {
+        self.order[pfn.0 as usize] = NONE;
+        self.held.remove(pfn, order.frames());
     }
 
     /// Finds the block that holds a frame.
@@ -71,6 +87,15 @@ impl Ledger {
         mut halve: impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
         mut each: impl FnMut(&mut C, Stand, Order),
     ) -> Result<u64, FreeError> {
+        // The block itself, as most frees name it, or nothing of it.
+        if self.order[pfn.0 as usize] == 1 + order.get() {
+            self.take(pfn, order);
+            each(caller, Stand(self.stand[pfn.0 as usize]), order);
+            return Ok(1);
+        }
+        if self.held.count(pfn, order.frames()) == 0 {
+            return Ok(0);
+        }
         self.cut_out(pfn, order, caller, &mut halve)?;
         let end = pfn + order.frames();
         let (mut at, mut parts) = (pfn, 0);
@@ -79,7 +104,7 @@ impl Ledger {
                 at = Pfn(at.0 + 1);
                 continue;
             };
-            self.order[b.pfn.0 as usize] = NONE;
+            self.take(b.pfn, b.order);
             each(caller, Stand(self.stand[b.pfn.0 as usize]), b.order);
             parts += 1;
             at = b.pfn + b.order.frames();
@@ -106,11 +131,10 @@ impl Ledger {
         let mut parts = 0;
         for i in 0..order.frames().0 {
             let (old, new) = (Pfn(from.0 + i), Pfn(to.0 + i));
-            let held = std::mem::replace(&mut self.order[old.0 as usize], NONE);
-            self.order[new.0 as usize] = held;
-            if let Some(part) = held.checked_sub(1).and_then(Order::new) {
+            if let Some(part) = self.order[old.0 as usize].checked_sub(1).and_then(Order::new) {
                 let stand = Stand(self.stand[old.0 as usize]);
-                self.stand[new.0 as usize] = each(caller, stand, part, (old, new)).0;
+                self.take(old, part);
+                self.put(new, part, each(caller, stand, part, (old, new)));
                 parts += 1;
             }
             if self.note_free(old) {

@@ -21,6 +21,7 @@ pub mod what_if;
 pub mod workload;
 
 mod bitmap;
+mod by_number;
 mod error;
 pub mod latency;
 mod ledger;

@@ -5,21 +5,21 @@
 
 use super::parts::Cached;
 use super::{Machine, Start, ZoneRecord};
+use crate::by_number::ByNumber;
 use pageyard::{CpuId, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
-use std::collections::HashSet;
 
-/// The lists of all CPUs that were filled during the recording.
+/// By CPU, the lists that were filled during the recording, a bit each.
 #[derive(Default)]
-pub(super) struct Refilled(HashSet<(u32, Order, Migratetype)>);
+pub(super) struct Refilled(ByNumber<u128>);
 
 impl Refilled {
     /// Notes that a CPU took a block of this order and type from its zone.
     pub fn note(&mut self, cpu: u32, order: Order, m: Migratetype) {
-        self.0.insert((cpu, order, m));
+        *self.0.of(cpu) |= bit(order, m);
     }
 
     fn contains(&self, cpu: CpuId, order: Order, m: Migratetype) -> bool {
-        let has = |m| self.0.contains(&(cpu.0, order, m));
+        let has = |m| self.0.get(cpu.0).is_some_and(|lists| lists & bit(order, m) != 0);
         match (order == PAGEBLOCK_ORDER, m) {
             // Unmovable and reclaimable huge pages share a list.
             (true, Migratetype::Unmovable | Migratetype::Reclaimable) => {
@@ -28,6 +28,11 @@ impl Refilled {
             _ => has(m),
         }
     }
+}
+
+/// Returns the bit of a CPU's list.
+fn bit(order: Order, m: Migratetype) -> u128 {
+    1 << (usize::from(order.get()) * Migratetype::ALL.len() + m.index())
 }
 
 /// Orders that have per-CPU lists, largest first.

@@ -6,10 +6,10 @@
 
 use super::filler::is_listed;
 use super::{Machine, ZoneRecord};
+use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use pageyard::{Order, Pfn};
 use pageyard_trace::{CpuLists, Event, EventKind};
-use std::collections::HashMap;
 
 /// A first sample that was taken later than this, in nanoseconds, is not one of the beginning.
 const BEGINNING_NS: u64 = 100_000_000;
@@ -20,8 +20,8 @@ pub(super) struct FirstSample {
     lists: Vec<CpuLists>,
     /// Each zone's frames, in the order of the machine's zones.
     zones: Vec<(Pfn, Pfn)>,
-    /// Frames that rows put into the lists of a zone and a CPU, less those that they took out.
-    flow: HashMap<(usize, u32), i64>,
+    /// By zone and CPU, frames that rows put into the lists, less those that they took out.
+    flow: Vec<ByNumber<i64>>,
 }
 
 impl FirstSample {
@@ -35,8 +35,8 @@ impl FirstSample {
         Ok(sample.map(|sample| FirstSample {
             time_ns: sample.time_ns,
             lists: sample.lists,
+            flow: machine.zones().map(|_| ByNumber::default()).collect(),
             zones: machine.zones().collect(),
-            flow: HashMap::new(),
         }))
     }
 
@@ -46,6 +46,9 @@ impl FirstSample {
     /// A refill (`rmqueue_bulk`) has a row for each block, and so has a spill (`free_pcppages_bulk`). A block that goes
     /// past the lists comes from the zone and is handed out at once: its two rows make nothing together.
     pub fn event(&mut self, event: &Event) {
+        if event.time_ns >= self.time_ns {
+            return;
+        }
         let Some(order) = Order::new(event.order).filter(|order| is_listed(*order)) else { return };
         let frames = order.frames().0 as i64;
         let put = match event.kind {
@@ -54,10 +57,8 @@ impl FirstSample {
             EventKind::AllocExtfrag => return,
         };
         let in_zone = |(start, end): &(Pfn, Pfn)| (*start..*end).contains(&Pfn(event.pfn));
-        if event.time_ns < self.time_ns
-            && let Some(zone) = self.zones.iter().position(in_zone)
-        {
-            *self.flow.entry((zone, event.cpu)).or_default() += put;
+        if let Some(zone) = self.zones.iter().position(in_zone) {
+            *self.flow[zone].of(event.cpu) += put;
         }
     }
 
@@ -66,7 +67,7 @@ impl FirstSample {
     pub fn lists(&self, index: usize, zone: &ZoneRecord, cpu: u32) -> Option<(u64, u64)> {
         let of = |l: &&CpuLists| (l.node, l.zone, l.cpu) == (zone.node.0, zone.kind, cpu);
         let sampled = self.lists.iter().find(of)?;
-        let flow = self.flow.get(&(index, cpu)).copied().unwrap_or(0);
+        let flow = self.flow[index].get(cpu).copied().unwrap_or(0);
         Some((sampled.frames.saturating_add_signed(-flow), sampled.high))
     }
 }

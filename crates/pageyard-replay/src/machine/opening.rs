@@ -12,11 +12,11 @@ use super::reclaimers::Reclaimers;
 use super::types::NamedTypes;
 use super::{Machine, Start};
 use crate::bitmap::FrameSet;
+use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::{Event, EventKind, FAILED};
-use std::collections::HashSet;
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
 /// number.
@@ -38,9 +38,16 @@ pub struct Opening {
     /// Time of the last event, in nanoseconds.
     pub duration_ns: u64,
     /// Threads that do nothing but reclaim.
-    pub reclaimers: HashSet<u32>,
+    pub(crate) reclaimers: ByNumber<bool>,
     /// The blocks that reclaim freed, in order of time, where rows say who reclaimed.
     pub(crate) reclaimed: Vec<Reclaimed>,
+}
+
+impl Opening {
+    /// Iterates over the threads that do nothing but reclaim.
+    pub fn reclaimers(&self) -> impl Iterator<Item = u32> {
+        self.reclaimers.iter().filter(|(_, is_one)| **is_one).map(|(tid, _)| tid)
+    }
 }
 
 impl Machine {

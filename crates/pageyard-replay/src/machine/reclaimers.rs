@@ -2,9 +2,9 @@
 
 use super::{Machine, Start};
 use crate::bitmap::FrameSet;
+use crate::by_number::ByNumber;
 use pageyard::{Context, Gfp, Order, Pfn};
 use pageyard_trace::{Event, EventKind, FAILED};
-use std::collections::{HashMap, HashSet};
 
 /// Frames that a reclaimer frees at a time, and so at least in all. `SWAP_CLUSTER_MAX`.
 const LEAST: u64 = 32;
@@ -22,14 +22,14 @@ struct Thread {
 
 /// The allocations and frees of all threads, and the frames that are page cache.
 pub(super) struct Reclaimers {
-    threads: HashMap<u32, Thread>,
+    threads: ByNumber<Thread>,
     cache: FrameSet,
     others: FrameSet,
 }
 
 impl Reclaimers {
     pub fn new(end: Pfn) -> Reclaimers {
-        Reclaimers { threads: HashMap::new(), cache: FrameSet::new(end), others: FrameSet::new(end) }
+        Reclaimers { threads: ByNumber::default(), cache: FrameSet::new(end), others: FrameSet::new(end) }
     }
 
     /// Notes what a row's thread did.
@@ -39,7 +39,7 @@ impl Reclaimers {
         if event.pfn == FAILED || event.pfn + frames.0 > machine.end().0 {
             return;
         }
-        let thread = (event.context == Context::Task).then(|| self.threads.entry(event.tid).or_default());
+        let thread = (event.context == Context::Task).then(|| self.threads.of(event.tid));
         match event.kind {
             EventKind::Alloc => {
                 if let Some(thread) = thread {
@@ -64,9 +64,13 @@ impl Reclaimers {
     }
 
     /// Returns the threads that free page cache and never allocate.
-    pub fn found(&self) -> HashSet<u32> {
+    pub fn found(&self) -> ByNumber<bool> {
         let is_one = |t: &Thread| !t.allocates && t.freed >= LEAST && t.freed_cache * 100 >= t.freed * MOSTLY;
-        self.threads.iter().filter(|(_, t)| is_one(t)).map(|(tid, _)| *tid).collect()
+        let mut found = ByNumber::default();
+        for (tid, _) in self.threads.iter().filter(|(_, thread)| is_one(thread)) {
+            *found.of(tid) = true;
+        }
+        found
     }
 }
 

@@ -7,12 +7,12 @@
 use super::parts::{KernelFrames, OpeningCounts};
 use super::{Machine, Start, ZoneRecord};
 use crate::bitmap::FrameSet;
+use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, block};
 use pageyard_trace::proctext::{Pagetypeinfo, PagetypeinfoZone};
 use pageyard_trace::{Event, EventKind};
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// The largest blocks of the recorded kernels: two pageblocks.
@@ -25,21 +25,20 @@ const SPECIAL: [Migratetype; 2] = [Migratetype::Reclaimable, Migratetype::Unmova
 pub(super) struct NamedTypes {
     types: Vec<Option<Migratetype>>,
     /// For each CPU, the pageblock whose first name the last row was.
-    just_named: HashMap<u32, usize>,
+    just_named: ByNumber<Option<usize>>,
     /// The first pageblocks of blocks of two that were free in the snapshot: both are on one list, so they have one
     /// type.
-    pairs: HashSet<usize>,
+    pairs: Vec<bool>,
 }
 
 impl NamedTypes {
     pub fn new(machine: &Machine) -> NamedTypes {
-        let zones = machine.zones.iter();
-        let pairs = zones.flat_map(|zone| machine.free_pageblocks(zone)).filter(|(_, o)| *o == LARGEST);
-        NamedTypes {
-            types: vec![None; (machine.end().0 as usize).div_ceil(512)],
-            just_named: HashMap::new(),
-            pairs: pairs.map(|(pfn, _)| pfn.pageblock().index()).collect(),
+        let all = (machine.end().0 as usize).div_ceil(512);
+        let mut pairs = vec![false; all];
+        for (pfn, order) in machine.zones.iter().flat_map(|zone| machine.free_pageblocks(zone)) {
+            pairs[pfn.pageblock().index()] = order == LARGEST;
         }
+        NamedTypes { types: vec![None; all], just_named: ByNumber::default(), pairs }
     }
 
     /// Returns each pageblock's type, where a row named it.
@@ -50,11 +49,11 @@ impl NamedTypes {
     /// Reads what a row says of the type `m`. Its block lies within the memory map.
     pub fn event(&mut self, event: &Event, m: Option<Migratetype>) {
         let at = Pfn(event.pfn).pageblock().index();
-        let just_named = self.just_named.remove(&event.cpu);
+        let just_named = self.just_named.of(event.cpu).take();
         match event.kind {
             EventKind::PcpuDrain | EventKind::AllocZoneLocked => {
                 if self.types[at].is_none() {
-                    self.just_named.insert(event.cpu, at);
+                    *self.just_named.of(event.cpu) = Some(at);
                     self.name(at, m);
                 }
             }
@@ -83,14 +82,14 @@ impl NamedTypes {
 
     /// Returns the first of the pageblocks that have one type with this one.
     fn pair_of(&self, at: usize) -> usize {
-        if self.pairs.contains(&(at & !1)) { at & !1 } else { at }
+        if self.pairs[at & !1] { at & !1 } else { at }
     }
 
     /// Names a pageblock, and the one that was one free block with it unless that has a name.
     fn name(&mut self, at: usize, m: Option<Migratetype>) {
         self.types[at] = m;
         let other = at ^ 1;
-        if self.pairs.contains(&(at & !1))
+        if self.pairs[at & !1]
             && let Some(slot @ None) = self.types.get_mut(other)
         {
             *slot = m;

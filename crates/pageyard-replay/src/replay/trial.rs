@@ -51,7 +51,7 @@ impl Trial<'_> {
     pub(super) fn reclaims(&self, row: Row<'_>) -> Option<NodeId> {
         let Row::Event(event) = row else { return None };
         let frees = event.kind == EventKind::Free && event.context == Context::Task;
-        let by_reclaimer = frees && self.opening.reclaimers.contains(&event.tid);
+        let by_reclaimer = frees && self.opening.reclaimers.get(event.tid) == Some(&true);
         by_reclaimer.then(|| self.machine.node_of(Pfn(event.pfn))).flatten()
     }
 

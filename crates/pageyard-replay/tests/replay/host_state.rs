@@ -139,7 +139,7 @@ fn lists_stay_short_while_the_host_reclaims() {
     let trace = shipped("guest-6.1-files");
     let mut machine = Machine::read(&trace, &mut |_, _| ()).unwrap();
     let opening = machine.open(&mut |_, _| ()).unwrap();
-    assert_eq!(opening.reclaimers.len(), 2, "one a node");
+    assert_eq!(opening.reclaimers().count(), 2, "one a node");
     let report = of(&trace, "linux-6.1");
     let lists = &report.engines[0].prediction.as_ref().unwrap().lists;
     let sum = |of: fn(&pageyard_replay::replay::ListPrediction) -> u64| lists.iter().map(of).sum::<u64>();
