@@ -175,7 +175,7 @@ fn hosts(folder: &Path) -> Vec<String> {
 fn watch_reports(here: &Path, more: &[&str]) -> Option<std::process::Child> {
     if fs::File::open("/dev/kmsg").is_err() {
         let why = PAGEYARD.failure(&["watch", "--level", "reports", "-o", here.to_str().unwrap()]);
-        assert!(why.contains("/dev/kmsg cannot be read") && why.contains("CAP_SYSLOG"), "{why}");
+        assert!(why.contains("/dev/kmsg cannot be read"), "{why}");
         println!("skipped: {why}");
         return None;
     }

@@ -8,6 +8,9 @@ use std::collections::HashSet;
 /// A frame that holds nothing that a row could have freed.
 const NOTHING: u32 = u32::MAX;
 
+/// Blocks that are remembered, at 24 bytes each: those after them are freed when their rows come.
+const MOST: usize = 4 << 20;
+
 /// A block that reclaim freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reclaimed {
@@ -79,7 +82,7 @@ impl Reclaim {
     fn freed(&mut self, event: &Event) {
         let Some(order) = Order::new(event.order) else { return };
         let since = self.frames(event.pfn, event.order).iter().copied().max();
-        if let Some(since) = since.filter(|since| *since != NOTHING) {
+        if let Some(since) = since.filter(|since| *since != NOTHING && self.found.len() < MOST) {
             self.found.push(Reclaimed { time_ns: event.time_ns, pfn: event.pfn as u32, since, order });
         }
     }
