@@ -32,6 +32,18 @@ impl Command {
         self.words[0].rsplit('/').next().expect("a split text has a last part")
     }
 
+    /// Returns the page that shows it.
+    #[must_use]
+    pub fn page(&self) -> &str {
+        &self.page
+    }
+
+    /// Returns whether it can be run as it stands.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// Returns the words behind an option.
     #[must_use]
     pub fn values(&self, option: &str) -> Vec<&str> {

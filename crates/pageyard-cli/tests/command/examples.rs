@@ -1,4 +1,5 @@
-//! The examples that help shows, run as they stand.
+//! The examples that help and the pages of `docs` show, run as they stand. The README's are compared with what they
+//! print ([`crate::pages`]).
 
 use crate::PAGEYARD;
 use crate::recording::{ONE, folder, possible};
@@ -9,10 +10,16 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Parts of an example that stand for what a test has no time or no right for, and what it does instead.
-const INSTEAD: [(&str, &str); 9] = [
+const INSTEAD: [(&str, &str); 15] = [
     ("--seconds 30", "--seconds 0.2"),
     ("--record 60", "--record 0.2"),
+    ("/var/lib/pageyard-reports/watch-1795437600-0.host", "host"),
+    ("/var/lib/pageyard/watch-1795437600-0.trace", "busy.trace"),
     ("-o /var/lib/pageyard", "--for 0.2 -o kept"),
+    ("/var/lib/pageyard", "data/traces"),
+    (" TRACE ", " busy.trace "),
+    ("KNOB=VALUE", "fallback=alike"),
+    ("/tmp/", ""),
     ("/run/pageyard.prom", "watch.prom"),
     ("watch --once", "watch --for 0.2 --once"),
     ("-- make -j8", "-- true"),
@@ -21,9 +28,13 @@ const INSTEAD: [(&str, &str); 9] = [
     (" && trace_processor busy.pftrace", ""),
 ];
 
-/// Examples that are left out, by what they name: a guest with a stock kernel, another process, and other recorders'
-/// files, which the tests of imports make.
-const LEFT_OUT: [&str; 5] = ["kernel:6.12", "pkill ", "perf ", "trace-cmd ", "pageyard import"];
+/// Examples that are left out, by what they name: a guest with a stock kernel, another process, other recorders' files,
+/// which the tests of imports make, and the policy that a reader adds.
+const LEFT_OUT: [&str; 6] =
+    ["kernel:", "pkill ", "perf ", "trace-cmd ", "pageyard import", "fallback=smallest"];
+
+/// A recording until Ctrl-C.
+const ENDLESS: &str = "pageyard record -o busy.trace";
 
 /// What the examples name: recordings, small ones under every name, and the files of another host.
 fn prepared(name: &str) -> std::path::PathBuf {
@@ -36,6 +47,8 @@ fn prepared(name: &str) -> std::path::PathBuf {
         ("first", "guest-6.1-net"),
         ("second", "guest-6.1-net"),
         ("busy", "database"),
+        ("again", "database"),
+        ("pressure", "database"),
     ] {
         symlink(traces.join(format!("{of}.trace")), here.join(format!("{name}.trace"))).unwrap();
     }
@@ -53,7 +66,7 @@ fn prepared(name: &str) -> std::path::PathBuf {
 fn run(here: &Path, example: &str) -> Result<(), String> {
     // A recording refuses a folder that is there; that of the examples stands for others.
     let mut line = example.strip_prefix("sudo ").unwrap_or(example).to_owned();
-    if line.contains("pageyard record") {
+    if line.contains("pageyard record ") {
         line = format!("mkdir -p recorded && cd recorded && rm -rf *.trace && {line}");
     }
     for (part, other) in INSTEAD {
@@ -75,18 +88,31 @@ fn run(here: &Path, example: &str) -> Result<(), String> {
     }
 }
 
+fn needs_root(line: &str) -> bool {
+    ["sudo ", "pageyard record", "pageyard watch", "--record"].iter().any(|part| line.contains(part))
+}
+
 #[test]
-fn every_example_of_help_runs() {
+fn every_example_runs() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
     let here = prepared("examples");
     let may_record = possible(&here);
-    let examples = commands::lines_of_help(&pageyard_cli::command());
-    let all = examples.len();
-    assert!(all > 25, "few examples: {examples:?}");
+    let mut examples = commands::lines_of_help(&pageyard_cli::command());
+    assert!(examples.len() > 25, "few examples: {examples:?}");
+    let of_pages: Vec<String> = commands::shown()
+        .iter()
+        .filter(|c| c.program() == "pageyard" && c.page().starts_with("docs/") && c.is_whole())
+        // A part of a pipe.
+        .filter(|c| c.words.last().is_none_or(|word| word != "-"))
+        .map(|c| c.words.join(" "))
+        .filter(|line| !examples.iter().any(|known| known.trim_start_matches("sudo ") == line))
+        .collect();
+    assert!(of_pages.len() > 10, "few commands: {of_pages:?}");
+    examples.extend(of_pages);
     let mine: Vec<_> = examples
         .into_iter()
         .filter(|line| !LEFT_OUT.iter().any(|part| line.contains(part)))
-        .filter(|line| may_record || !line.starts_with("sudo "))
+        .filter(|line| line != ENDLESS && (may_record || !needs_root(line)))
         .collect();
     let faults: Vec<String> = mine.iter().filter_map(|line| run(&here, line).err()).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
