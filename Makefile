@@ -36,10 +36,12 @@ test: build-tests
 
 # The parts of the second tier that need nothing but a toolchain, two at a time: what the checkers build is one crate after
 # another, and tests of recordings mostly wait. What a part printed comes when it has ended.
+# `make verify-here EXPERIMENT_TESTS=` leaves the experiments out, as CI does.
+EXPERIMENT_TESTS ?= test-experiments
 verify-here:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
 	$(MAKE) --jobs=2 --output-sync=target \
-		test-recordings test-experiments test-shuttle test-loom test-stop test-freestanding test-bounds test-portable
+		test-recordings $(EXPERIMENT_TESTS) test-shuttle test-loom test-stop test-freestanding test-bounds test-portable
 
 VERIFY_STRESS_SECONDS ?= 60
 verify: test
