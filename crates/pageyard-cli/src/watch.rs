@@ -35,7 +35,7 @@ pub struct Watch {
     #[arg(long, value_enum, default_value = "light")]
     level: LevelName,
 
-    /// What makes a snapshot, beside SIGUSR1; at level reports every report does [default: failure,compaction]
+    /// The events that make a snapshot, beside SIGUSR1; at level reports, every report [default: failure,compaction]
     #[arg(long, value_enum, value_delimiter = ',')]
     on: Vec<On>,
 

@@ -36,7 +36,7 @@ const LEFT_OUT: [&str; 6] =
 /// A recording until Ctrl-C.
 const ENDLESS: &str = "pageyard record -o busy.trace";
 
-/// What the examples name: recordings, small ones under every name, and the files of another host.
+/// Makes a folder of all that the examples name: small recordings under every name, and another host's files.
 fn prepared(name: &str) -> std::path::PathBuf {
     let here = folder(name);
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces").canonicalize().unwrap();

@@ -23,7 +23,7 @@ pub trait ReplayObserver {
     /// A block stands for nothing any more.
     fn freed(&mut self, at: Pfn, order: Order);
 
-    /// What a block stood for is in another one.
+    /// The contents of a block are in another block now.
     fn moved(&mut self, from: Pfn, to: Pfn, order: Order, now: Nanos);
 
     /// A request was refused.

@@ -24,6 +24,9 @@ pub(super) struct Ahead {
     pub ns: u64,
 }
 
+/// Blocks that are looked at for one request: a recording may claim any watermarks.
+const MOST_LOOKED_AT: usize = 1 << 16;
+
 /// Where a recording does not have the zones' watermarks.
 const FRAMES: u64 = 1024;
 
@@ -70,7 +73,7 @@ impl EarlyFrees {
     }
 }
 
-/// What reclaim frees, in step with the rows.
+/// The blocks that reclaim frees, in step with the rows.
 pub(super) struct Early<'a> {
     ahead: Ahead,
     reclaimed: &'a [Reclaimed],
@@ -101,9 +104,9 @@ impl<'a> Early<'a> {
         let until = now.0.saturating_add(self.ahead.ns);
         let mut picked = Vec::new();
         let mut sum = 0;
-        // Blocks that are passed over are looked at again the next time: a bound keeps a crafted file from making that
-        // expensive.
-        for r in self.reclaimed[self.next..].iter().take(2 * self.ahead.frames as usize) {
+        // Blocks that are passed over are looked at again the next time.
+        let looked_at = (2 * self.ahead.frames as usize).min(MOST_LOOKED_AT);
+        for r in self.reclaimed[self.next..].iter().take(looked_at) {
             let frames = r.order.frames().0;
             if r.time_ns > until || sum >= wanted || sum + frames > most {
                 break;

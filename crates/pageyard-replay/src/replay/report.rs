@@ -288,7 +288,7 @@ pub struct EngineReport {
     /// The totals of the slow path; left out where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<SlowPathTotals>,
-    /// What was freed earlier than on the host, where that could be.
+    /// The frees that came earlier than on the host; left out where none could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early: Option<EarlyFrees>,
     /// The figures added by a replay in a kernel; left out for other engines. A kernel's calls are not timed, and its

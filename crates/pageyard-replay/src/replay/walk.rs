@@ -117,7 +117,7 @@ pub struct Walk<'a> {
     carries_out: bool,
     /// Whether a move was carried out since a compactor left a pageblock.
     has_moved: bool,
-    /// What reclaim frees later, where some of it may be freed early.
+    /// The frees of reclaim that may come early; `None` where none may.
     pub early: Option<Early<'a>>,
 }
 

@@ -115,7 +115,7 @@ pub struct Watcher {
     frame_ns: Option<f64>,
     /// Frames that the host allocated, at the first look and at the last.
     allocated: Option<(u64, u64)>,
-    /// What pageblocks hold, where it may be read, and when it is read again.
+    /// Pageblocks by their contents, where those may be read, and when they are read again.
     pageblocks: Option<Pageblocks>,
     pageblocks_due: u64,
 }
