@@ -2,7 +2,7 @@
 
 use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
-use super::emit::{ABORTED, CARRY, LOST};
+use super::emit::{ABORTED, CARRY, LOST, NOTHING};
 use super::{barrier, sequences};
 use pageyard::engine::{
     CpuLists, CpuWords, DescriptorWatch, ListIdx, Pushed, RawLists, TagPlace, Unchanged, Winning,
@@ -136,10 +136,18 @@ impl<const BIASED: bool> Rseq<BIASED> {
         if answer == ABORTED {
             self.count(|s| &s.aborts);
             self.count(|s| &s.fallbacks);
-        } else if self.area.cpu() >= lists.cpus {
-            self.count(|s| &s.strangers);
+        } else {
+            self.note_stranger(lists.cpus);
         }
         None
+    }
+
+    /// Counts a call that found nothing to do because its CPU has no lists.
+    #[inline(always)]
+    fn note_stranger(&self, cpus: u32) {
+        if self.area.cpu() >= cpus {
+            self.count(|s| &s.strangers);
+        }
     }
 
     // The two below take what they need one by one: a structure would be built in memory before the sequence, hit or
@@ -148,6 +156,10 @@ impl<const BIASED: bool> Rseq<BIASED> {
     #[cold]
     #[inline(never)]
     fn pop_again(&self, slots: *const *const u8, cpus: u32, list: ListIdx, answer: i64) -> Option<u32> {
+        if answer == NOTHING {
+            self.note_stranger(cpus);
+            return None;
+        }
         let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
         let mut pop = || unsafe { sequences::pop(self.area, lists, list) };
@@ -165,6 +177,10 @@ impl<const BIASED: bool> Rseq<BIASED> {
         watch: DescriptorWatch<'_>,
         answer: i64,
     ) -> bool {
+        if answer == NOTHING {
+            self.note_stranger(cpus);
+            return false;
+        }
         let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
         let mut push = || unsafe { sequences::push(self.area, lists, list, item, watch) };

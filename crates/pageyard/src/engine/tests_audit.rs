@@ -147,11 +147,11 @@ fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misle
         let (z, ty, cpu) = (zone(e), Migratetype::Movable, CpuId(0));
         let block = worked_on(z);
         let claim = |order| {
-            let one = z.claim_here(cpu, ty, order)?;
-            z.free.add(one.claimed);
-            z.frames.allocate_tag(one.frame, order);
-            assert_eq!(one.frame.block(), block);
-            Some(one.frame)
+            let frame = z.claim_here(cpu, ty, order)?;
+            z.free.add(FrameDelta::claimed(1 << order.get()));
+            z.frames.allocate_tag(frame, order);
+            assert_eq!(frame.block(), block);
+            Some(frame)
         };
         // Its first frames are in use: one run of 256 is left, then none, then one of 128.
         assert_eq!(z.frames.state(block).hint(), 8);

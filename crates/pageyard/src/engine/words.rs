@@ -18,15 +18,37 @@ pub(crate) const fn double(starts: u64, k: u8) -> u64 {
 }
 
 /// Returns the first bits of the aligned runs of `2^order` set bits in `bits`. `order` is at most 6.
-#[inline]
+#[inline(always)]
 pub(crate) const fn runs(bits: u64, order: u8) -> u64 {
+    // Of runs that begin anywhere, those that are aligned are picked at the end. Constant shifts, where a loop's would
+    // be computed.
     let mut starts = bits;
-    let mut k = 0;
-    while k < order {
-        starts = double(starts, k);
-        k += 1;
+    if order > 0 {
+        starts &= starts >> 1;
     }
-    starts
+    if order > 1 {
+        starts &= starts >> 2;
+    }
+    if order > 2 {
+        starts &= starts >> 4;
+    }
+    if order > 3 {
+        starts &= starts >> 8;
+    }
+    if order > 4 {
+        starts &= starts >> 16;
+    }
+    if order > 5 {
+        starts &= starts >> 32;
+    }
+    starts & STARTS[order as usize]
+}
+
+/// Returns the aligned run of `2^order` bits that holds a bit of a word.
+#[inline(always)]
+pub(crate) const fn run_of(bit: u32, order: u8) -> u64 {
+    let size = 1u32 << order;
+    (u64::MAX >> (64 - size)) << (bit & !(size - 1))
 }
 
 /// Returns all bits of the runs of `2^order` that start at `starts`.
@@ -51,16 +73,21 @@ pub(crate) const fn largest(bits: u64) -> Option<u8> {
         return Some(6);
     }
     // All six, whatever the first ones say: with random bits a processor mispredicts the end of a loop.
+    Some(largest_of(bits, 6))
+}
+
+/// Returns the order, at most `most`, of the largest aligned run of set bits, of which there is at least one.
+#[inline(always)]
+pub(crate) const fn largest_of(bits: u64, most: u8) -> u8 {
     let mut starts = bits;
     let (mut k, mut largest) = (0, 0);
-    while k < 6 {
+    while k < most {
         starts = double(starts, k);
         largest += (starts != 0) as u8;
         k += 1;
     }
-    Some(largest)
+    largest
 }
-
 /// Returns the `n` lowest set bits, or all where there are fewer.
 #[inline]
 pub(crate) const fn lowest(bits: u64, n: u32) -> u64 {
@@ -104,9 +131,14 @@ pub(crate) const fn pick(bits: u64, order: u8, n: u32) -> u64 {
 }
 
 /// Returns one of the runs of `2^order` in `bits`, all its bits, as [`pick`] prefers them; 0 if there is none.
-#[inline]
+#[inline(always)]
 pub(crate) const fn pick_one(bits: u64, order: u8) -> u64 {
-    let all = runs(bits, order);
+    pick_of(runs(bits, order), order)
+}
+
+/// Returns the same, given the starts of all the runs of `2^order`.
+#[inline(always)]
+pub(crate) const fn pick_of(all: u64, order: u8) -> u64 {
     let single = if order < 6 {
         let pairs = double(all, order);
         all & !(pairs | pairs << (1u32 << order))
@@ -130,6 +162,15 @@ mod tests {
         assert_eq!(runs(0b1111_1100, 2), 0b0001_0000);
         assert_eq!(runs(u64::MAX, 6), 1);
         assert_eq!(spread(runs(u64::MAX, 6), 6), u64::MAX);
+    }
+
+    #[test]
+    fn a_bit_lies_in_one_run_of_each_order() {
+        for (bit, order) in (0..64).flat_map(|bit| (0..=6).map(move |order| (bit, order))) {
+            let run = run_of(bit, order);
+            assert_eq!((run >> bit & 1, run.count_ones()), (1, 1 << order));
+            assert_eq!(spread(runs(run, order), order), run);
+        }
     }
 
     #[test]

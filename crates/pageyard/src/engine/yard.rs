@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::geometry::{BLOCK_ORDER, FrameIdx, ZONE_LIMIT};
 use super::map::count::FrameDelta;
-use super::map::cpu_words::CpuWords;
+use super::map::cpu_words::{CpuGroups, CpuWords};
 use super::pcp::bias_asks::BiasAsks;
 use super::pcp::lists::Lists;
 use super::pcp::percpu::PerCpu;
@@ -58,9 +58,9 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     /// The largest zone: most frees are of its frames.
     pub(crate) main: &'m Zone<'m>,
     pub(crate) zonelists: Zonelists<'m>,
-    pub(crate) counters: &'m [A64],
+    pub(crate) counters: CpuGroups<'m>,
     /// One cache line per CPU. Word 0 is the largest search effort so far; words 1 and 2 count blocks that requests
-    /// popped from a list after missing it at first.
+    /// popped from a list after missing it at first; word 3 is where it last claimed or released a whole pageblock.
     pub(crate) efforts: &'m [A64],
     /// Which CPUs ask for pageblocks to be biased to them.
     pub(crate) bias_asks: BiasAsks<'m>,
@@ -177,6 +177,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             Zone {
                 pageblocks,
                 lists,
+                listed: tuning.listed(),
                 runs,
                 online: Online::new(span.managed, marks),
                 unaccepted: Unaccepted::default(),
@@ -259,7 +260,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             zones: parts.zones,
             main,
             zonelists: Zonelists::new(parts.zones, main, parts.zonelists),
-            counters: parts.counters,
+            counters: CpuGroups::of(parts.counters, COUNTER_WORDS),
             efforts: parts.efforts,
             bias_asks: parts.bias_asks,
             scratch_areas: parts.scratch_areas,
@@ -331,17 +332,43 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Adds to a counter of a CPU.
     #[inline]
     pub(crate) fn count(&self, cpu: CpuId, counter: Counter, n: u64) {
-        let _ = self.percpu.add(CpuWords::new(self.counters, COUNTER_WORDS, counter as usize), cpu, n);
+        let _ = self.percpu.add(self.words_of(counter), cpu, n);
+    }
+
+    #[inline(always)]
+    fn words_of(&self, counter: Counter) -> CpuWords<'_> {
+        self.counters.at(counter as usize)
     }
 
     /// Adds to a zone's count of free frames, on a CPU.
-    #[inline]
     pub(crate) fn add_free(&self, zone: &Zone<'_>, cpu: CpuId, n: FrameDelta) {
-        zone.pageblocks.free.add_to_own(n, |words, n| self.percpu.add(words, cpu, n));
+        self.add_free_here(zone, cpu, n);
+    }
+
+    /// [`Pageyard::add_free`], inlined.
+    #[inline(always)]
+    pub(crate) fn add_free_here(&self, zone: &Zone<'_>, cpu: CpuId, n: FrameDelta) {
+        let free = &zone.pageblocks.free;
+        let Some(words) = free.withheld() else { return free.add(n) };
+        if n != FrameDelta::ZERO
+            && let Some(now) = self.percpu.add(words, cpu, n.wrapping())
+            && free.is_too_much(now)
+        {
+            self.fold_free(zone, cpu, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fold_free(&self, zone: &Zone<'_>, cpu: CpuId, now: u64) {
+        let free = &zone.pageblocks.free;
+        if let Some(words) = free.withheld() {
+            free.fold(now, words, |words, n| self.percpu.add(words, cpu, n));
+        }
     }
 
     /// Returns a counter, all CPUs together.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
-        CpuWords::new(self.counters, COUNTER_WORDS, counter as usize).sum()
+        self.words_of(counter).sum()
     }
 }

@@ -1,6 +1,6 @@
 //! The count of a zone's free frames: a sum, and each CPU's changes not yet added to it, each on its own cache line.
 
-use super::cpu_words::CpuWords;
+use super::cpu_words::{CpuGroups, CpuWords};
 use crate::engine::geometry::LINE_WORDS;
 use pageyard_core::units::Frames;
 use pageyard_sync::{A64, Acquire, Carver, Relaxed, Release};
@@ -20,6 +20,18 @@ pub(crate) struct FrameDelta(i64);
 impl FrameDelta {
     /// No change.
     pub(crate) const ZERO: FrameDelta = FrameDelta(0);
+
+    /// Makes the change where so many frames were claimed.
+    #[inline(always)]
+    pub(crate) fn claimed(n: u32) -> FrameDelta {
+        FrameDelta(-i64::from(n))
+    }
+
+    /// Makes the change where so many frames were released.
+    #[inline(always)]
+    pub(crate) fn released(n: u32) -> FrameDelta {
+        FrameDelta(i64::from(n))
+    }
 
     /// Makes the change from one number of frames to another.
     #[inline(always)]
@@ -51,7 +63,7 @@ impl core::ops::AddAssign for FrameDelta {
 /// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
 pub(crate) struct FreeCount<'m> {
     /// Each CPU's withheld change, a line each, then the sum.
-    words: &'m [A64],
+    words: CpuGroups<'m>,
     /// The first of these parts, and the second.
     kept: &'m [A64],
     sum: &'m [A64],
@@ -68,7 +80,12 @@ impl<'m> FreeCount<'m> {
     pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
         let words = carver.zeroed((cpus + 1) * LINE_WORDS);
         let (kept, sum) = words.split_at(words.len().saturating_sub(LINE_WORDS));
-        FreeCount { words, kept, sum, most: (managed.0 / KEPT / cpus as u64).min(MOST) }
+        FreeCount {
+            words: CpuGroups::of(words, LINE_WORDS),
+            kept,
+            sum,
+            most: (managed.0 / KEPT / cpus as u64).min(MOST),
+        }
     }
 
     /// Sets the count, before the zone is published.
@@ -79,7 +96,7 @@ impl<'m> FreeCount<'m> {
     /// Sets it while nothing else runs, and discards the CPUs' withheld changes.
     #[cfg(not(pageyard_loom))]
     pub(crate) fn reset(&self, frames: Frames) {
-        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        self.kept.iter().for_each(|word| word.store(0, Relaxed));
         self.set(frames);
     }
 
@@ -91,37 +108,26 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Adds frames to a CPU's withheld change. `own` adds to the CPU's word and returns the new value, or adds to the
-    /// sum.
+    /// Returns the words of what CPUs withhold, to which a change is added on a CPU; `None` where they withhold
+    /// nothing, and every change goes to the sum.
     #[inline(always)]
-    pub(crate) fn add_to_own(
-        &self,
-        FrameDelta(n): FrameDelta,
-        own: impl Fn(CpuWords<'m>, u64) -> Option<u64>,
-    ) {
-        if n == 0 {
-            return;
-        }
-        if self.most == 0 {
-            self.sum[0].fetch_add(n as u64, Release);
-            return;
-        }
-        let kept = CpuWords::new(self.words, LINE_WORDS, 0);
-        if let Some(now) = own(kept, n as u64).map(|now| now as i64)
-            && now.unsigned_abs() > self.most
-        {
-            self.fold(now, kept, own);
-        }
+    pub(crate) fn withheld(&self) -> Option<CpuWords<'_>> {
+        if self.most > 0 { Some(self.words.at(0)) } else { None }
     }
 
-    /// Moves a CPU's withheld frames to the sum.
-    #[cold]
-    #[inline(never)]
-    fn fold(&self, now: i64, kept: CpuWords<'m>, own: impl Fn(CpuWords<'m>, u64) -> Option<u64>) {
+    /// Returns whether a CPU withholds too much: it then has to be [folded](FreeCount::fold).
+    #[inline(always)]
+    pub(crate) fn is_too_much(&self, withheld: u64) -> bool {
+        withheld.wrapping_add(self.most) > 2 * self.most
+    }
+
+    /// Moves a CPU's withheld frames to the sum. `own` adds to the CPU's word and returns the new value, or adds to the
+    /// word that CPUs share.
+    pub(crate) fn fold(&self, now: u64, kept: CpuWords<'_>, own: impl Fn(CpuWords<'_>, u64) -> Option<u64>) {
         // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
         // frames that have long been free. Which CPU's word they leave is all the same; where the thread has moved
         // meanwhile, that one may keep too much then, and is next.
-        let mut now = now;
+        let mut now = now as i64;
         for _ in 0..TRIES {
             let left = if now > 0 {
                 self.sum[0].fetch_add(now as u64, Release);
@@ -131,8 +137,8 @@ impl<'m> FreeCount<'m> {
                 self.sum[0].fetch_add(now as u64, Release);
                 left
             };
-            match left.map(|left| left as i64) {
-                Some(left) if left.unsigned_abs() > self.most => now = left,
+            match left {
+                Some(left) if self.is_too_much(left) => now = left as i64,
                 _ => return,
             }
         }
@@ -165,9 +171,9 @@ impl<'m> FreeCount<'m> {
 
     /// Returns how many frames there are above `mark`: exactly, or, if at least `enough` are certain from the sum
     /// alone, a lower bound of at least `enough`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn above(&self, mark: u64, enough: u64) -> u64 {
-        let drift = self.most * (self.kept.len() / LINE_WORDS) as u64;
+        let drift = self.most * u64::from(self.words.cpus());
         let sure = (self.sum[0].load(Relaxed) as i64).max(0) as u64;
         let sure = sure.saturating_sub(drift).saturating_sub(mark);
         if sure >= enough { sure } else { self.get().saturating_sub(mark) }
@@ -188,7 +194,12 @@ mod tests {
         count.set(Frames(2048));
         let mut is = 2048;
         for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, 40), (1, -500), (0, 7)] {
-            count.add_to_own(FrameDelta(n), |words, n| words.add_locked(CpuId(cpu), n));
+            let words = count.withheld().expect("two CPUs withhold up to 16 frames");
+            if let Some(now) = words.add_locked(CpuId(cpu), n as u64)
+                && count.is_too_much(now)
+            {
+                count.fold(now, words, |words, n| words.add_locked(CpuId(cpu), n));
+            }
             is += n;
             assert_eq!(count.get(), is as u64);
             for mark in [0, 1500, is as u64 - 10, is as u64, 5000] {

@@ -6,11 +6,37 @@
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A64, Acquire, Relaxed, Release};
 
-/// A word for each CPU out of a group per CPU, and a group that all CPUs share after them.
+/// A group of words for each CPU, and one that all CPUs share after them.
 #[derive(Clone, Copy)]
-pub struct CpuWords<'m> {
+pub(crate) struct CpuGroups<'m> {
     words: &'m [A64],
     each: usize,
+    cpus: u32,
+}
+
+impl<'m> CpuGroups<'m> {
+    /// Divides words into groups of `each`: one for every CPU, and the last.
+    pub(crate) fn of(words: &'m [A64], each: usize) -> CpuGroups<'m> {
+        CpuGroups { words, each, cpus: (words.len() / each).saturating_sub(1) as u32 }
+    }
+
+    /// Returns how many CPUs have a group.
+    #[inline(always)]
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Selects the word at `at` of every group.
+    #[inline(always)]
+    pub(crate) fn at(&self, at: usize) -> CpuWords<'_> {
+        CpuWords { groups: self, at }
+    }
+}
+
+/// A word of each CPU's group, and of the group that all CPUs share. Passed in two registers.
+#[derive(Clone, Copy)]
+pub struct CpuWords<'m> {
+    groups: &'m CpuGroups<'m>,
     at: usize,
 }
 
@@ -26,28 +52,19 @@ pub struct RawCpuWords {
 }
 
 impl<'m> CpuWords<'m> {
-    /// Selects the word at `at` of each CPU's group of `each`; the last `each` of `words` are shared.
-    #[inline(always)]
-    pub(crate) fn new(words: &'m [A64], each: usize, at: usize) -> CpuWords<'m> {
-        CpuWords { words, each, at }
-    }
-
-    #[inline(always)]
-    fn cpus(self) -> usize {
-        (self.words.len() / self.each).saturating_sub(1)
-    }
-
     #[inline(always)]
     fn of(self, cpu: CpuId) -> Option<&'m A64> {
-        if cpu.index() < self.cpus() { self.words.get(cpu.index() * self.each + self.at) } else { None }
+        let CpuGroups { words, each, cpus } = *self.groups;
+        if cpu.0 < cpus { words.get(cpu.index() * each + self.at) } else { None }
     }
 
     /// Returns their addresses.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawCpuWords {
-        let first = self.words.as_ptr().wrapping_add(self.at).cast();
-        RawCpuWords { first, each: self.each * size_of::<A64>(), cpus: self.cpus() as u32 }
+        let CpuGroups { words, each, cpus } = *self.groups;
+        let first = words.as_ptr().wrapping_add(self.at).cast();
+        RawCpuWords { first, each: each * size_of::<A64>(), cpus }
     }
 
     /// Adds to a CPU's word by a locked instruction, safe against any other call, and returns the new value. Adds to
@@ -95,14 +112,14 @@ impl<'m> CpuWords<'m> {
     }
 
     fn shared(self) -> Option<&'m A64> {
-        self.words.get(self.cpus() * self.each + self.at)
+        self.groups.words.get(self.groups.cpus as usize * self.groups.each + self.at)
     }
 
     /// Returns the sum of all.
     pub(crate) fn sum(self) -> u64 {
         // ORDER: Acquire pairs with the Release of the additions.
         let of = |words: &[A64]| words[self.at].load(Acquire);
-        self.words.chunks_exact(self.each).map(of).fold(0, u64::wrapping_add)
+        self.groups.words.chunks_exact(self.groups.each).map(of).fold(0, u64::wrapping_add)
     }
 
     /// Adds to a CPU's word in two steps, for a modelled [`PerCpu`](crate::PerCpu): reads it, then writes it if `last`,
@@ -132,8 +149,9 @@ mod tests {
             return;
         }
         let (words, noticed) = ([A64::new(0), A64::new(0)], AtomicBool::new(false));
+        let groups = CpuGroups::of(&words, 1);
         let add = || {
-            let add = || CpuWords::new(&words, 1, 0).add_alone(CpuId(0), 1);
+            let add = || groups.at(0).add_alone(CpuId(0), 1);
             for _ in 0..100_000_000 {
                 if noticed.load(Ordering::Relaxed) {
                     break;

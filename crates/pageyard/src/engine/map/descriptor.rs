@@ -189,7 +189,7 @@ impl BlockState {
     /// Returns the stored hint: the largest run of free bits, unless all are free.
     #[inline]
     pub(crate) const fn hint(self) -> u8 {
-        INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
+        INSIDE - ((self.0 & BELOW) >> BELOW_SHIFT) as u8
     }
 
     /// Returns whether a block of `order` can be claimed from it, as far as is known.
@@ -274,7 +274,7 @@ impl BlockState {
         let next = used + (1 << (USED_SHIFT + order.get() as u32));
         let is_plain =
             self.0 & (TYPE | ISOLATED | HUGE | HOLE | SOME_ZERO | ALL_ZERO | CURRENT) == code | CURRENT;
-        if !is_plain || used == 0 || next > FULL || self.hint() < order.get() {
+        if !is_plain || used == 0 || next > FULL || self.0 & BELOW > below(order.get()) {
             return None;
         }
         Some(BlockState(self.0 - used + next))
@@ -309,9 +309,8 @@ impl BlockState {
     /// Gives back `n` frames whose bits are set already; the largest run among them and around them is `run`.
     #[inline]
     pub(crate) const fn release(self, n: u32, run: u8) -> BlockState {
-        let next = BlockState(self.0 - ((n as u64) << USED_SHIFT));
-        let hint = if run > self.hint() { run } else { self.hint() };
-        BlockState(next.with_hint(hint).0.wrapping_add(SEQUENCE_ONE) & !SKIP)
+        let next = (self.0 - ((n as u64) << USED_SHIFT)).wrapping_add(SEQUENCE_ONE) & !SKIP;
+        if run <= self.hint() { BlockState(next) } else { BlockState(next).with_hint(run) }
     }
 
     /// Notes that some free frames' tags say that they hold zeros.
@@ -358,8 +357,7 @@ impl BlockState {
     /// Stores a hint.
     #[inline]
     pub(crate) const fn with_hint(self, hint: u8) -> BlockState {
-        let below = INSIDE.saturating_sub(hint) as u64;
-        BlockState(self.0 & !BELOW | below << BELOW_SHIFT)
+        BlockState(self.0 & !BELOW | below(hint))
     }
 
     /// Takes it out of allocation, unless it already is or has no frames.
@@ -443,6 +441,11 @@ impl BlockState {
     pub(crate) const fn unlease(self) -> BlockState {
         BlockState(self.0 & !OWNER)
     }
+}
+
+/// Returns the bits that store a hint.
+const fn below(hint: u8) -> u64 {
+    (INSIDE.saturating_sub(hint) as u64) << BELOW_SHIFT
 }
 
 /// The hint that says that nothing fits.

@@ -16,7 +16,7 @@ use super::watch::DescriptorWatch;
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS,
 };
-use crate::engine::words::{largest, lowest, pick, pick_one, runs};
+use crate::engine::words::{largest, largest_of, lowest, pick, pick_of, pick_one, run_of, runs};
 use pageyard_core::units::Order;
 use pageyard_sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 
@@ -76,18 +76,15 @@ impl TookOne {
         block.frame(((self.word as u32) << WORD_ORDER) + self.mask.trailing_zeros())
     }
 
-    /// Returns its frames.
-    pub(crate) fn masks(&self) -> Masks {
-        let mut masks = [0; WORDS];
-        masks[self.word] = self.mask;
-        masks
-    }
-
-    /// Returns whether it may have broken the run that a hint stands for.
+    /// Returns whether a claim of this order may have broken the run that a hint stands for.
     #[inline(always)]
-    pub(crate) fn breaks(&self, hint: u8) -> bool {
-        let lost = || runs(self.free, hint) != 0 && runs(self.free & !self.mask, hint) == 0;
-        hint > 0 && (self.free == WORD_MASK || (hint <= WORD_ORDER && lost()))
+    pub(crate) fn breaks(&self, order: Order, hint: u8) -> bool {
+        if hint == 0 || self.free == WORD_MASK || hint > WORD_ORDER {
+            return hint > 0 && self.free == WORD_MASK;
+        }
+        // A run that the block was part of, or a part of the block: usually there was none.
+        let run = run_of(self.mask.trailing_zeros(), hint.max(order.get()));
+        self.free & run == run && runs(self.free & !self.mask, hint) == 0
     }
 }
 
@@ -201,27 +198,55 @@ impl<'m> FrameMap<'m> {
         &self.bits[first..first + core::hint::black_box(WORDS)]
     }
 
-    /// Takes one block of at most word size from a reservation.
-    #[inline]
+    /// Takes one block of at most word size from a reservation, where a spoiled word, or a whole one if that is wanted,
+    /// has one and no other claim is faster; [`FrameMap::claim_one_of_any`] finds the others.
+    #[inline(always)]
     pub(crate) fn claim_one(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
-        let is_part = order.get() < WORD_ORDER;
-        let words = self.words(block);
-        for pass in 0..core::hint::black_box(PASSES) {
-            for (at, word) in words.iter().enumerate() {
-                // ORDER: SeqCst, as in `free_bits`.
+        let words = &self.bits[block.get() * WORDS..][..WORDS];
+        let spoiled = |free| if free == WORD_MASK { 0 } else { free };
+        match order.get() {
+            0 => Self::take_one(words, spoiled, |starts| pick_of(starts, 0)),
+            WORD_ORDER => Self::take_one(words, |free| if free == WORD_MASK { free } else { 0 }, |word| word),
+            _ => {
+                let fits = |free| if free == WORD_MASK { 0 } else { runs(free, order.get()) };
+                Self::take_one(words, fits, |starts| pick_of(starts, order.get()))
+            }
+        }
+    }
+
+    /// Takes a block from the first word in whose free bits `fits` finds some, unless another claim is faster: the one
+    /// that `pick` picks of them.
+    #[inline(always)]
+    fn take_one(words: &[A64], fits: impl Fn(u64) -> u64, pick: impl Fn(u64) -> u64) -> Option<TookOne> {
+        let mut at = 0;
+        let (old, found) = loop {
+            // ORDER: SeqCst, as in `free_bits`.
+            let old = words.get(at)?.load(SeqCst);
+            let found = fits(!old & WORD_MASK);
+            if found != 0 {
+                break (old, found);
+            }
+            // Hidden from the compiler, which would unroll the loop.
+            at = core::hint::black_box(at + 1);
+        };
+        let mask = pick(found);
+        // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done with them.
+        let took = words[at].compare_exchange(old, old | mask, AcqRel, Relaxed).is_ok();
+        took.then_some(TookOne { word: at, mask, free: !old & WORD_MASK })
+    }
+
+    /// Takes one block of at most word size from a reservation.
+    pub(crate) fn claim_one_of_any(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
+        for _ in 0..PASSES {
+            for (at, word) in self.words(block).iter().enumerate() {
+                // ORDER: as in `claim_one`.
                 let mut old = word.load(SeqCst);
                 loop {
                     let free = !old & WORD_MASK;
-                    // Words that are already spoiled come first, unless a whole word is wanted.
-                    if free == 0 || (pass == 0 && free == WORD_MASK && is_part) {
-                        break;
-                    }
                     let mask = pick_one(free, order.get());
                     if mask == 0 {
                         break;
                     }
-                    // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is
-                    // done with them.
                     match word.compare_exchange(old, old | mask, AcqRel, Relaxed) {
                         Ok(_) => return Some(TookOne { word: at, mask, free }),
                         Err(now) => old = now,
@@ -295,32 +320,33 @@ impl<'m> FrameMap<'m> {
         n - left
     }
 
-    /// Takes one block larger than a word; `false` if it found none.
+    /// Takes one block larger than a word; returns its first frame, or `None` if it found none. Says whether bits were
+    /// given back.
     ///
     /// Words are taken in ascending order, each as a whole. If one of them is not free, exactly the words taken are
     /// returned, and the next place is tried.
-    pub(crate) fn claim_words(&self, block: BlockIdx, order: Order, took: &mut Took) -> bool {
-        took.broken = BLOCK_ORDER;
+    pub(crate) fn claim_words(
+        &self,
+        block: BlockIdx,
+        order: Order,
+        returned_bits: &mut bool,
+    ) -> Option<FrameIdx> {
         let span = 1 << (order.get() - WORD_ORDER);
-        for first in (0..WORDS).step_by(span) {
-            if self.claim_words_at(block, first, span, &mut took.returned_bits) {
-                for mask in &mut took.masks[first..first + span] {
-                    *mask = WORD_MASK;
-                }
-                return true;
-            }
-        }
-        false
+        let mut places = (0..WORDS).step_by(span);
+        let first = places.find(|first| self.claim_words_at(block, *first, span, returned_bits))?;
+        Some(block.frame((first as u32) << WORD_ORDER))
     }
 
     fn claim_words_at(&self, block: BlockIdx, first: usize, span: usize, returned_bits: &mut bool) -> bool {
-        if (first..first + span).any(|w| self.free_bits(block, w) != WORD_MASK) {
+        let words = &self.bits[block.get() * WORDS + first..][..span];
+        // ORDER: SeqCst, as in `free_bits`.
+        if words.iter().any(|word| word.load(SeqCst) & WORD_MASK != 0) {
             return false;
         }
-        for w in first..first + span {
+        for (w, word) in words.iter().enumerate() {
             // ORDER: Acquire pairs with the Release in `release_bits`.
-            if self.bits[block.get() * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
-                for mine in first..w {
+            if word.compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
+                for mine in first..first + w {
                     self.release_bits(block, mine, WORD_MASK);
                     *returned_bits = true;
                 }
@@ -367,14 +393,24 @@ impl<'m> FrameMap<'m> {
         (!old | mask) & WORD_MASK
     }
 
-    /// Releases frames of one word; returns the largest run among and around them, or 0 if none exceeds `hint`.
-    #[inline]
-    pub(crate) fn release_word(&self, block: BlockIdx, word: usize, mask: u64, hint: u8) -> u8 {
-        let free = self.release_bits(block, word, mask);
-        if free == WORD_MASK { self.run_around(block) } else { run_above(free, hint) }
+    /// Releases a block of at most word size; returns the largest run that it is part of, or 0 if that does not exceed
+    /// `hint`.
+    #[inline(always)]
+    pub(crate) fn release_inside(&self, frame: FrameIdx, order: Order, hint: u8) -> u8 {
+        let free = self.release_bits(frame.block(), frame.word(), run_of(frame.bit(), order.get()));
+        if free == WORD_MASK { self.run_around(frame.block()) } else { run_with(free, frame, order, hint) }
     }
 
-    /// Releases frames; returns the same as [`FrameMap::release_word`].
+    /// Releases a block larger than a word; returns the largest run that it is part of.
+    pub(crate) fn release_words(&self, frame: FrameIdx, order: Order) -> u8 {
+        let words = 1 << (order.get() - WORD_ORDER);
+        for w in frame.word()..frame.word() + words {
+            self.release_bits(frame.block(), w, WORD_MASK);
+        }
+        self.run_around(frame.block())
+    }
+
+    /// Releases frames; returns the largest run among and around them, or 0 if none exceeds `hint`.
     pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks, hint: u8) -> u8 {
         // The words to write are found first, without a branch for each: any of them may be set.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
@@ -401,24 +437,33 @@ impl<'m> FrameMap<'m> {
         self.scan_for(block, u8::MAX)
     }
 
-    /// Returns the largest run of free bits in a pageblock, or the first of at least `enough`.
+    /// Returns a run of free bits in a pageblock, of at least order `enough` if there is one: the largest, or the first
+    /// that was found.
     fn scan_for(&self, block: BlockIdx, enough: u8) -> Option<u8> {
-        let (mut best, mut full) = (None, 0u64);
-        for w in 0..WORDS {
-            let free = self.free_bits(block, w);
-            if free == WORD_MASK {
-                if enough <= WORD_ORDER {
-                    return Some(WORD_ORDER);
-                }
-                full |= 1 << w;
-            } else if full == 0 && free != 0 {
-                best = best.max(largest(free));
-                if best >= Some(enough) {
-                    return best;
-                }
+        let words = &self.bits[block.get() * WORDS..][..WORDS];
+        // ORDER: SeqCst, as in `free_bits`.
+        let free = |word: &A64| !word.load(SeqCst) & WORD_MASK;
+        let mut full = 0u64;
+        for (w, word) in words.iter().enumerate() {
+            full |= u64::from(free(word) == WORD_MASK) << w;
+        }
+        if full != 0 {
+            return Some(largest_of(full, BLOCK_ORDER - WORD_ORDER) + WORD_ORDER);
+        }
+        let mut best = None;
+        for word in words {
+            best = best.max(largest(free(word)));
+            if best >= Some(enough) {
+                break;
             }
         }
-        if full != 0 { largest(full).map(|k| k + WORD_ORDER) } else { best }
+        best
+    }
+
+    /// Returns whether a pageblock has a run of the order that its hint says, or a larger one.
+    #[inline]
+    pub(crate) fn keeps_hint(&self, block: BlockIdx, hint: u8) -> bool {
+        self.scan_for(block, hint) >= Some(hint)
     }
 
     /// Clears the free bits of a huge pageblock before it is shattered. No other call looks at its bits.
@@ -616,6 +661,17 @@ fn run_above(free: u64, hint: u8) -> u8 {
     if hint < WORD_ORDER && runs(free, hint + 1) != 0 { largest(free).unwrap_or(0) } else { 0 }
 }
 
+/// Returns the largest run of a word's free bits that a block is part of, or 0 if that does not exceed `hint`. A run of
+/// other frames is told by the release that completed it.
+#[inline(always)]
+fn run_with(free: u64, block: FrameIdx, order: Order, hint: u8) -> u8 {
+    let (mut run, mut next) = if hint < order.get() { (order.get(), order.get() + 1) } else { (0, hint + 1) };
+    while next < WORD_ORDER && free | !run_of(block.bit(), next) == u64::MAX {
+        (run, next) = (next, next + 1);
+    }
+    run
+}
+
 /// Returns the masks of the `2^order` frames at `offset` in a pageblock.
 pub(crate) fn masks_of(offset: u32, order: Order) -> Masks {
     let mut masks = [0; WORDS];
@@ -693,21 +749,23 @@ mod tests {
         with_frames(1, |f| {
             // In word 2 a pair and four frames are free; all others are whole.
             f.set_taken(FIRST, 2, !0b1111_0011);
-            let take = |order| f.claim_one(FIRST, order).expect("there is one");
+            let any = |order| f.claim_one(FIRST, order).or_else(|| f.claim_one_of_any(FIRST, order));
+            let take = |order| any(order).expect("there is one");
             let one = take(Order::ZERO);
             assert_eq!((one.word, one.mask, one.first(FIRST)), (2, 0b1, FIRST.frame(128)));
-            assert!(!one.breaks(1) && !one.breaks(0) && !one.breaks(7), "there are pairs among the four");
+            let breaks = |hint| one.breaks(Order::ZERO, hint);
+            assert!(!breaks(1) && !breaks(0) && !breaks(7), "there are pairs among the four");
             assert_eq!(take(Order::ZERO).mask, 0b10);
             let pair = take(Order::of(1));
             assert_eq!(pair.mask, 0b11_0000);
-            assert!(pair.breaks(2) && !pair.breaks(1));
+            assert!(pair.breaks(Order::of(1), 2) && !pair.breaks(Order::of(1), 1));
             let word = take(Order::of(6));
             assert_eq!((word.word, word.mask), (0, WORD_MASK));
-            assert!(word.breaks(6) && word.breaks(8));
+            assert!(word.breaks(Order::of(6), 6) && word.breaks(Order::of(6), 8));
             for _ in 0..6 {
                 take(Order::of(6));
             }
-            assert!(f.claim_one(FIRST, Order::of(6)).is_none());
+            assert!(any(Order::of(6)).is_none());
         });
     }
 
@@ -716,17 +774,16 @@ mod tests {
         with_frames(1, |f| {
             // One frame in word 5 is used: order 8 has one place, order 7 three.
             f.set_taken(FIRST, 5, 1 << 17);
-            let mut taken = Took::nothing();
-            assert!(f.claim_words(FIRST, Order::of(8), &mut taken));
-            assert_eq!(taken.masks[..4], [u64::MAX; 4]);
-            assert!(!f.claim_words(FIRST, Order::of(8), &mut Took::nothing()));
+            let claim = |order| f.claim_words(FIRST, Order::of(order), &mut false);
+            assert_eq!(claim(8), Some(FIRST.first_frame()));
+            assert_eq!(claim(8), None);
             assert_eq!(f.free_bits(FIRST, 4), u64::MAX);
             assert_eq!(f.free_bits(FIRST, 5), !(1 << 17));
-            let mut pair = Took::nothing();
-            assert!(f.claim_words(FIRST, Order::of(7), &mut pair));
-            assert_eq!(pair.masks[6..], [u64::MAX; 2]);
-            assert!(!f.claim_words(FIRST, Order::of(7), &mut Took::nothing()));
-            assert_eq!(f.release_masks(FIRST, &taken.masks, 0), 8);
+            assert_eq!(claim(7), Some(FIRST.frame(6 * 64)));
+            assert_eq!(claim(7), None);
+            assert_eq!(f.release_masks(FIRST, &masks_of(0, Order::of(8)), 0), 8);
+            assert_eq!(claim(8), Some(FIRST.first_frame()));
+            assert_eq!(f.release_words(FIRST.first_frame(), Order::of(8)), 8);
         });
     }
 

@@ -135,12 +135,20 @@ impl<'m> Index<'m> {
     /// Corrects one bin for a pageblock.
     #[inline]
     pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: BlockIdx) {
-        let at = block.get() + self.skew;
         if !bin.is_whole() {
+            let at = block.get() + self.skew;
             return self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
         }
-        self.bins.settle(tree(bin), at, || frames.state(block).is_binned_whole(bin.ty));
-        if bin.ty.is_mergeable() {
+        self.settle_whole(frames, bin.ty, block);
+    }
+
+    /// Corrects the bin of whole pageblocks of a type for a pageblock.
+    #[inline]
+    pub(crate) fn settle_whole(&self, frames: &FrameMap<'_>, ty: Migratetype, block: BlockIdx) {
+        let at = block.get() + self.skew;
+        let fact = || frames.state(block).is_binned_whole(ty);
+        self.bins.settle(tree(Bin { ty, class: WHOLE }), at, fact);
+        if ty.is_mergeable() {
             self.settle_runs(at >> FAN_ORDER);
         }
     }
@@ -180,6 +188,15 @@ impl<'m> Index<'m> {
         (at >> FAN_ORDER, 1 << (at % FAN))
     }
 
+    /// Returns the first pageblock from `block` to the end of its word that the index lists as whole and of type `ty`. It
+    /// is a hint.
+    #[inline(always)]
+    pub(crate) fn next_whole(&self, ty: Migratetype, block: BlockIdx) -> Option<BlockIdx> {
+        let at = block.get() + self.skew;
+        let rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), at >> FAN_ORDER) >> (at % FAN);
+        if rest == 0 { None } else { Some(BlockIdx::new(block.get() + rest.trailing_zeros() as usize)) }
+    }
+
     /// Iterates over the pageblocks from `block` to the end of its word that the index lists as whole and of type `ty`.
     /// They are hints.
     #[inline]
@@ -205,14 +222,25 @@ impl<'m> Index<'m> {
     }
 
     /// Corrects the bitmaps of runs for one word of whole pageblocks.
+    #[inline]
     fn settle_runs(&self, word: usize) {
         store_load_fence();
-        let (mut starts, mut runs_there) = (self.whole(word), 0);
-        for k in 0..NEAR {
+        let pairs = double(self.whole(word), 0);
+        // In a zone that is in use most words have none.
+        if pairs != 0 || self.near.any_has(word, NEAR) {
+            self.settle_runs_of(word, pairs);
+        }
+    }
+
+    /// Corrects them, given the word's pairs of whole pageblocks.
+    #[inline(never)]
+    fn settle_runs_of(&self, word: usize, pairs: u64) {
+        let recorded = self.near.bits_of(word, NEAR);
+        let (mut starts, mut runs_there) = (pairs, u64::from(pairs != 0));
+        for k in 1..NEAR {
             starts = double(starts, k as u8);
             runs_there |= u64::from(starts != 0) << k;
         }
-        let recorded = self.near.bits_of(word, NEAR);
         let mut wrong = runs_there ^ recorded;
         while wrong != 0 {
             self.settle_run(word, wrong.trailing_zeros() as usize);

@@ -152,6 +152,18 @@ impl<'m> Forest<'m> {
         bits
     }
 
+    /// Returns whether one of the first `trees` bitmaps has a bit.
+    #[inline(always)]
+    pub(crate) fn any_has(&self, bit: usize, trees: usize) -> bool {
+        let (mut at, mut words) = (self.shape.place(0, bit >> FAN_ORDER), 0);
+        for _ in 0..trees {
+            // ORDER: SeqCst: see `settle`.
+            words |= self.words[at].load(SeqCst);
+            at += self.shape.words;
+        }
+        words >> (bit & (FAN - 1)) & 1 != 0
+    }
+
     /// Returns whether a bit is set.
     #[cfg(all(test, not(pageyard_loom)))]
     pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
@@ -270,7 +282,7 @@ impl<'m> Forest<'m> {
 
     /// Carries on above a word that has a bit, or that became empty. In the first case the thread that set the word's
     /// first bit may not have come this far, and one that saw the word empty may have cleared the bit above.
-    #[inline(always)]
+    #[inline(never)]
     fn tell_above(&self, tree: usize, level: usize, at: usize, has: bool) {
         if !has || !self.leads_to_word(tree, level, at) {
             self.settle_above(tree, level, at);

@@ -27,14 +27,14 @@ impl<'a> CpuLists<'a> {
     #[inline(always)]
     #[must_use]
     pub fn get(self, cpu: CpuId, list: ListIdx) -> Option<List<'a>> {
-        self.0.nth(cpu.index() * LISTS + list.get())
+        if cpu.0 < self.0.cpus { self.0.nth(cpu.index() * LISTS + list.get()) } else { None }
     }
 
     /// Returns where they lie.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawLists {
-        RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.slots.len() as u32 }
+        RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.cpus }
     }
 
     /// Points a CPU's slot to lists that are always both empty and full. Returns whether the caller now owns the CPU's
@@ -119,6 +119,8 @@ const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
     slots: &'m [APtr<u8>],
+    /// CPUs that use lists: none where no list holds anything.
+    cpus: u32,
     /// For each slot, who detached it last: a number of its process.
     detached_by: &'m [A64],
     /// Where the headers begin, as a pointer that also leads to the items after them.
@@ -139,7 +141,8 @@ impl<'m> Lists<'m> {
         let first: *const Head<'m> = carver.reach(heads);
         let slots = carver.filled(cpus, |cpu, _| APtr::new(first.wrapping_add(cpu * LISTS).cast()));
         let detached_by = carver.zeroed(cpus);
-        let lists = Lists { heads, slots, detached_by, first: APtr::new(first.cast()), tuning };
+        let used = if tuning == Tuning::NONE { 0 } else { cpus as u32 };
+        let lists = Lists { heads, slots, cpus: used, detached_by, first: APtr::new(first.cast()), tuning };
         for i in (0..heads.len()).filter(|i| heads[*i].places > 0) {
             if let Some(list) = lists.nth(i) {
                 list.open();

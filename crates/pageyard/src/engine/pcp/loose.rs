@@ -4,7 +4,7 @@ use super::lists::{CpuLists, Lists};
 use super::tuning::Tuning;
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
-use crate::engine::map::cpu_words::CpuWords;
+use crate::engine::map::cpu_words::{CpuGroups, CpuWords};
 use crate::engine::map::watch::{DescriptorWatch, Unchanged};
 use pageyard_core::error::MapError;
 use pageyard_core::units::CpuId;
@@ -18,6 +18,7 @@ pub struct LooseLists<'m> {
     tags: &'m [A8],
     /// Words of the CPUs, a line each, and of all.
     counts: &'m [A64],
+    groups: CpuGroups<'m>,
 }
 
 impl<'m> LooseLists<'m> {
@@ -52,11 +53,13 @@ impl<'m> LooseLists<'m> {
     }
 
     fn carve(carver: &mut Carver<'m>, cpus: u32, tuning: Tuning) -> LooseLists<'m> {
+        let counts = carver.zeroed((cpus as usize + 1) * LINE_WORDS);
         LooseLists {
             lists: Lists::carve(carver, cpus as usize, tuning),
             words: carver.zeroed(PAIR),
             tags: carver.zeroed(Self::FRAMES as usize),
-            counts: carver.zeroed((cpus as usize + 1) * LINE_WORDS),
+            counts,
+            groups: CpuGroups::of(counts, LINE_WORDS),
         }
     }
 
@@ -87,7 +90,7 @@ impl<'m> LooseLists<'m> {
     /// Returns words to count in.
     #[must_use]
     pub fn counts(&self) -> CpuWords<'_> {
-        CpuWords::new(self.counts, LINE_WORDS, 0)
+        self.groups.at(0)
     }
 
     /// Returns what is in them: those of the CPUs, and that of all.

@@ -145,6 +145,12 @@ impl Tuning {
         }
     }
 
+    /// Returns the orders of which there are lists that hold any, a bit each.
+    pub(crate) fn listed(self) -> u32 {
+        let has = |order: &Order| has_list(*order) && self.high_of(*order) > 0;
+        Order::ZERO.up_to(PAGEBLOCK).filter(has).fold(0, |set, order| set | 1 << order.get())
+    }
+
     /// Returns how many blocks of `order` are claimed when a list is empty.
     pub(crate) const fn refill_of(self, order: Order) -> u32 {
         let high = self.high_of(order);

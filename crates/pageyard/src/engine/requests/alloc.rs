@@ -1,6 +1,7 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use crate::engine::geometry::{BATCH, FrameIdx, LARGEST, PAGEBLOCK};
+use crate::engine::geometry::{BATCH, BlockIdx, FrameIdx, LARGEST, LINE_WORDS, PAGEBLOCK};
+use crate::engine::map::count::FrameDelta;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::map::type_code::TypeCode;
 use crate::engine::pcp::percpu::PerCpu;
@@ -21,6 +22,10 @@ use pageyard_core::request::{NodeMask, Request, RequestFlags};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Frames, Order, Pfn};
 use pageyard_sync::Relaxed;
+
+/// The word of a CPU's line of efforts that says where it last claimed or released a whole pageblock.
+const WHOLE_WORD: usize = 3;
+const _: () = assert!(WHOLE_WORD < LINE_WORDS);
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
@@ -85,16 +90,39 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn alloc_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
         match self.alloc_here(&cx, &request) {
             Some(pfn) => Ok(pfn),
-            None => self.alloc_miss(&cx, &request, || None),
+            None => self.alloc_missed(&cx, &request),
         }
     }
 
-    /// Allocates a block of an order without a list from the CPU's current pageblock: the usual case for such a
-    /// request, without the search. Not inlined, so that its part of the stack is free again when the search begins.
+    /// Not inlined, so that the registers and the stack of [`Pageyard::alloc_here`] are free again when the search begins.
     #[inline(never)]
+    fn alloc_missed(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        self.alloc_miss(cx, request, || None)
+    }
+
+    /// Claims a pageblock where this CPU last claimed or released one: it is still in its cache.
+    #[inline(never)]
+    fn claim_whole_here(&self, zone: &Zone<'_>, cpu: CpuId, ty: Migratetype) -> Option<FrameIdx> {
+        // ORDER: Relaxed: a hint, of whatever zone.
+        let near = self.efforts[cpu.index() * LINE_WORDS + WHOLE_WORD].load(Relaxed);
+        let block = zone.pageblocks.claim_whole_near(ty, BlockIdx::new(near as usize))?;
+        self.note_whole(cpu, block.first_frame());
+        Some(block.first_frame())
+    }
+
+    /// Notes where this CPU last claimed or released a whole pageblock.
+    #[inline(always)]
+    pub(super) fn note_whole(&self, cpu: CpuId, frame: FrameIdx) {
+        // ORDER: Relaxed: a hint.
+        self.efforts[cpu.index() * LINE_WORDS + WHOLE_WORD].store(frame.block().get() as u64, Relaxed);
+    }
+
+    /// Allocates a block of an order without a list from the CPU's current pageblock: the usual case for such a
+    /// request, without the search. All that it calls is inlined, up to a word's order.
+    #[inline(always)]
     fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let (order, ty) = (request.order, request.migratetype);
-        let plain = order < PAGEBLOCK
+        let plain = order <= PAGEBLOCK
             && request.nodes == NodeMask::ALL
             && request.migratetype.is_requested()
             && !request.flags.contains(RequestFlags::ZERO)
@@ -104,14 +132,20 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return None;
         }
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
-        if zone.list(order, TypeCode::of(ty)).is_some() || !zone.passes(request, Mark::Low) {
+        if zone.has_list(order) || !zone.has_above(request, Mark::Low) {
             return None;
         }
-        let one = zone.pageblocks.claim_here(cx.cpu, ty, order)?;
-        self.add_free(zone, cx.cpu, one.claimed);
-        let pfn = self.hand_out(zone, cx, one.frame, request.order, request.migratetype);
+        let frame = if order < PAGEBLOCK {
+            zone.pageblocks.claim_here(cx.cpu, ty, order)?
+        } else {
+            self.claim_whole_here(zone, cx.cpu, ty)?
+        };
+        self.add_free_here(zone, cx.cpu, FrameDelta::claimed(1 << order.get()));
+        let pfn = self.hand_out_here(zone, cx, frame, order, ty);
         self.note_effort(cx.cpu, SearchEffort { steps: 1 });
-        self.note_origin(cx.cpu, request, pfn);
+        if self.zonelists.several_nodes() {
+            self.note_origin(cx.cpu, request, pfn);
+        }
         Some(pfn)
     }
 
@@ -301,6 +335,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Some(pfn);
         }
         let got = self.claim_or_steal(zone, want, effort)?;
+        if request.order == PAGEBLOCK {
+            self.note_whole(cx.cpu, got.first());
+        }
         let pfn = self.hand_out(zone, cx, got.first(), request.order, request.migratetype);
         self.reserve_for(zone, cx, request, &got);
         Some(pfn)
@@ -377,6 +414,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         order: Order,
         m: Migratetype,
     ) -> Pfn {
+        self.hand_out_here(zone, cx, frame, order, m)
+    }
+
+    /// [`Pageyard::hand_out`], inlined.
+    #[inline(always)]
+    fn hand_out_here(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order, m: Migratetype) -> Pfn {
         zone.pageblocks.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         let pfn = zone.pageblocks.pfn(frame);
@@ -463,11 +506,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         reason(request.order, self.walk(cpu, request).map(room))
     }
 
+    #[inline]
     fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
-        let words = &self.efforts[cpu.index() * crate::engine::geometry::LINE_WORDS..];
+        let word = &self.efforts[cpu.index() * LINE_WORDS];
         // ORDER: Relaxed: a measure orders nothing.
-        if words[0].load(Relaxed) < u64::from(effort.steps) {
-            words[0].store(u64::from(effort.steps), Relaxed);
+        if word.load(Relaxed) < u64::from(effort.steps) {
+            word.store(u64::from(effort.steps), Relaxed);
         }
     }
 }

@@ -102,6 +102,14 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     #[cold]
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
+        if !zone.has_list(order) || !self.push_after_spill(zone, cpu, frame, order) {
+            self.free_unlisted(zone, cpu, frame, order);
+        }
+    }
+
+    /// Spills the oldest items of a list and pushes a block onto it. Returns whether it could.
+    #[inline(never)]
+    fn push_after_spill(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) -> bool {
         if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
             && let Some(list) = zone.list(order, state.list_code())
         {
@@ -119,12 +127,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 let lists = zone.lists.all();
                 let pushed = self.percpu.push(lists, cpu, list, frame.item(), watch, || true) == Pushed::Kept;
                 self.release_scratch(zone, cpu, &mut scratch, n, order);
-                if pushed {
-                    return;
-                }
+                return pushed;
             }
         }
-        self.free_unlisted(zone, cpu, frame, order);
+        false
     }
 
     /// Takes the oldest items from a list, at most `wanted` and at most what the scratch memory holds; returns how
@@ -160,7 +166,28 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Releases one block without an owner.
     pub(crate) fn release_one(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
-        self.add_free(zone, cpu, zone.pageblocks.release_block(frame, order, zero));
+        self.release_one_here(zone, cpu, frame, order, zero);
+    }
+
+    /// The same for a block that is, or is not, known to hold zeros, inlined up to a word's order.
+    #[inline(always)]
+    pub(crate) fn release_one_here(
+        &self,
+        zone: &Zone<'_>,
+        cpu: CpuId,
+        frame: FrameIdx,
+        order: Order,
+        zero: bool,
+    ) {
+        let freed = if order == PAGEBLOCK && !zero {
+            self.note_whole(cpu, frame);
+            zone.pageblocks.release_whole(frame.block(), false)
+        } else if zero || order > WORD {
+            zone.pageblocks.release_block(frame, order, zero)
+        } else {
+            zone.pageblocks.release_inside(frame, order, false).freed
+        };
+        self.add_free_here(zone, cpu, freed);
     }
 
     /// Releases blocks without an owner.

@@ -6,7 +6,7 @@ use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::DescriptorWatch;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::tuning::{has_list, list_of};
+use crate::engine::pcp::tuning::{ListIdx, has_list, list_of};
 use crate::engine::requests::win::Unwon;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -34,14 +34,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if O::ACTIVE || self.clears_on_free() {
             return self.free_observed(cx, pfn, order);
         }
-        // Most frames are the largest zone's; those of others cost a look at the directory.
-        let in_zone = |zone: &'m Zone<'m>| {
-            let frame = pfn.0.wrapping_sub(zone.pageblocks.base);
-            zone.pageblocks.frames.state_of(frame).map(|seen| (zone, frame, seen))
+        let Some((zone, frame, (state, watch))) = self.likely_state(pfn) else {
+            return self.free_slow(cx.cpu, pfn, order);
         };
-        let found = in_zone(self.main).or_else(|| in_zone(self.zonelists.likely_zone(pfn)));
-        let Some((zone, frame, seen)) = found else { return self.free_slow(cx.cpu, pfn, order) };
-        match self.win_into_list(zone, frame, seen, cx.cpu, order) {
+        let Some(list) = list_of(order, state.list_code()) else {
+            return self.free_slow(cx.cpu, pfn, order);
+        };
+        match self.win_into_list(zone, frame, watch, (cx.cpu, list), order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
                 self.free_into_full_list(zone, cx.cpu, FrameIdx::new(frame as usize), order);
@@ -49,6 +48,17 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             }
             Pushed::Lost | Pushed::NoRoom => self.free_slow(cx.cpu, pfn, order),
         }
+    }
+
+    /// Returns the zone that probably has a frame, the frame's number there, and its pageblock's state.
+    #[inline(always)]
+    fn likely_state(&self, pfn: Pfn) -> Option<(&'m Zone<'m>, u64, (BlockState, DescriptorWatch<'m>))> {
+        // Most frames are the largest zone's; those of others cost a look at the directory.
+        let in_zone = |zone: &'m Zone<'m>| {
+            let frame = pfn.0.wrapping_sub(zone.pageblocks.base);
+            zone.pageblocks.frames.state_of(frame).map(|seen| (zone, frame, seen))
+        };
+        in_zone(self.main).or_else(|| in_zone(self.zonelists.likely_zone(pfn)))
     }
 
     /// Wins a live block of a zone whose contents are unknown, and pushes it onto a list of `cpu`. Fails for a frame of
@@ -61,11 +71,10 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         &self,
         zone: &Zone<'m>,
         frame: u64,
-        (state, watch): (BlockState, DescriptorWatch<'m>),
-        cpu: CpuId,
+        watch: DescriptorWatch<'m>,
+        (cpu, list): (CpuId, ListIdx),
         order: Order,
     ) -> Pushed {
-        let Some(list) = list_of(order, state.list_code()) else { return Pushed::NoRoom };
         // SAFETY: it has a state, of which this is the watch.
         let win = || unsafe {
             let frame = FrameIdx::new(frame as usize);
@@ -109,12 +118,35 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         core::mem::forget(live);
     }
 
+    /// Frees one block of which no list took notice: there is none of its order, it was full or in use, the pageblock is
+    /// isolated, or the tag was not the likely one.
     #[cold]
     #[inline(never)]
     fn free_slow(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cpu) {
             return Err(FreeError::NoSuchCpu);
         }
+        let Some((zone, frame, (_, watch))) = self.likely_state(pfn) else {
+            return self.free_far(cpu, pfn, order);
+        };
+        let frame = FrameIdx::new(frame as usize);
+        // SAFETY: it has a state, of which this is the watch.
+        let won =
+            unsafe { self.wins(&zone.pageblocks.frames, (frame, watch), Tag::Allocated(order), Tag::Free) };
+        if !won {
+            return self.free_far(cpu, pfn, order);
+        }
+        if zone.has_list(order) {
+            self.free_won(zone, cpu, frame, order);
+        } else {
+            self.free_unlisted_here(zone, cpu, frame, order, false);
+        }
+        Ok(())
+    }
+
+    /// The same for a frame of a zone that is yet to be found, or whose tag is yet to be looked at.
+    #[inline(never)]
+    fn free_far(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         self.win_slow(zone, frame, pfn, order)?;
         self.free_won(zone, cpu, frame, order);
@@ -196,8 +228,15 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
 
     /// Puts a block whose tag was won back into its zone.
     pub(crate) fn free_unlisted(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
+        let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
+        self.free_unlisted_here(zone, cpu, frame, order, zero);
+    }
+
+    /// The same for a block that is, or is not, known to hold zeros, inlined.
+    #[inline(always)]
+    fn free_unlisted_here(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order, zero: bool) {
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_one(zone, cpu, frame, order);
+        self.release_one_here(zone, cpu, frame, order, zero);
     }
 
     /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).

@@ -3,9 +3,7 @@
 
 use super::current::{SLOTS, named};
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORD_FRAMES, WORD_ORDER, WORDS,
-};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORD_ORDER, WORDS};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::{Change, Masks, Took, masks_of};
@@ -132,7 +130,12 @@ impl Pageblocks<'_> {
         let taken = match order.get() {
             0 => self.frames.claim_single(block, reserved, &mut took),
             1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order.get(), &mut took),
-            _ => u32::from(self.frames.claim_words(block, order, &mut took)),
+            _ => {
+                took.broken = BLOCK_ORDER;
+                let first = self.frames.claim_words(block, order, &mut took.returned_bits);
+                took.masks = first.map_or(took.masks, |frame| masks_of(frame.offset(), order));
+                u32::from(first.is_some())
+            }
         } << order.get();
         if taken < reserved || took.returned_bits {
             claimed += self.return_reserved(block, reserved - taken);
@@ -260,41 +263,52 @@ impl Pageblocks<'_> {
         slot: Option<(Migratetype, &A64)>,
     ) -> Released {
         debug_assert_eq!(n, masks.iter().map(|m| m.count_ones()).sum());
-        self.release_bits(block, n, zero, slot, |hint| self.frames.release_masks(block, masks, hint))
+        let hint = self.prepare_release(block, zero);
+        let run = self.frames.release_masks(block, masks, hint);
+        self.end_release(block, n, (hint, run), slot)
     }
 
     /// Releases one block, below a pageblock's order, that the caller owns; the tags of its frames say so already.
     pub(crate) fn release_one(&self, frame: FrameIdx, order: Order, zero: bool) -> Released {
-        let (block, n) = (frame.block(), 1 << order.get());
-        if order.get() > WORD_ORDER {
-            return self.release(block, n, &masks_of(frame.offset(), order), zero, None);
+        if order.get() <= WORD_ORDER {
+            return self.release_inside(frame, order, zero);
         }
-        let mask = (u64::MAX >> (64 - n)) << (frame.offset() & (WORD_FRAMES - 1));
-        self.release_bits(block, n, zero, None, |hint| {
-            self.frames.release_word(block, frame.word(), mask, hint)
-        })
+        let hint = self.prepare_release(frame.block(), zero);
+        let run = self.frames.release_words(frame, order);
+        self.end_release(frame.block(), 1 << order.get(), (hint, run), None)
     }
 
-    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them,
-    /// or 0 where that is not above the hint that it is told.
+    /// The same for a block of at most a word's order, inlined.
     #[inline(always)]
-    fn release_bits(
-        &self,
-        block: BlockIdx,
-        n: u32,
-        zero: bool,
-        slot: Option<(Migratetype, &A64)>,
-        give: impl FnOnce(u8) -> u8,
-    ) -> Released {
-        // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
+    pub(crate) fn release_inside(&self, frame: FrameIdx, order: Order, zero: bool) -> Released {
+        let hint = self.prepare_release(frame.block(), zero);
+        let run = self.frames.release_inside(frame, order, hint);
+        self.end_release(frame.block(), 1 << order.get(), (hint, run), None)
+    }
+
+    /// Sees to what a pageblock's flags say of free frames, before some are given: a claim reads them after it took
+    /// bits. Returns the hint.
+    #[inline(always)]
+    fn prepare_release(&self, block: BlockIdx, zero: bool) -> u8 {
         let state = self.frames.state(block);
         if zero && !state.has_zero() {
             self.frames.update(block, |s| Some(s.noting_zero()));
         } else if !zero && state.is_all_zero() {
             self.frames.update(block, BlockState::dirtied);
         }
-        let hint = state.hint();
-        let run = give(hint);
+        state.hint()
+    }
+
+    /// Counts `n` frames of a pageblock whose bits were given. The largest run among and around them is `run`, or 0 where
+    /// that is not above the `hint` that was read before.
+    #[inline(always)]
+    fn end_release(
+        &self,
+        block: BlockIdx,
+        n: u32,
+        (hint, run): (u8, u8),
+        slot: Option<(Migratetype, &A64)>,
+    ) -> Released {
         let raise = |s: BlockState| {
             // Lowered meanwhile: what was not above it then may be now.
             let run = if s.hint() < hint { self.run_now(block).max(run) } else { run };
@@ -312,7 +326,7 @@ impl Pageblocks<'_> {
             self.work_on(slot, block);
         }
         self.index.moved(&self.frames, block, change.old, change.new);
-        Released { freed: self.count_change(change), adopted }
+        Released { freed: self.count_release(change, n), adopted }
     }
 }
 

@@ -9,7 +9,7 @@
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
-use crate::engine::map::frame_map::{Masks, Took, first_of};
+use crate::engine::map::frame_map::masks_of;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::{A64, AcqRel, Relaxed};
@@ -20,48 +20,51 @@ pub(super) const SLOTS: usize = if cfg!(pageyard_loom) { 1 } else { 4 };
 /// Slots of a CPU, whole cache lines.
 pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 
-/// One block that was claimed.
-pub(crate) struct One {
-    /// Its first frame.
-    pub(crate) frame: FrameIdx,
-    /// The change to the count of free frames.
-    pub(crate) claimed: FrameDelta,
-}
-
 impl Pageblocks<'_> {
     /// Claims one block of an order below a pageblock's from what a CPU works on, where no bin of the index is
-    /// concerned: the usual case, in two locked instructions up to a word's order. Where there is none,
-    /// [`Pageblocks::claim`] finds out why.
-    #[inline]
-    pub(crate) fn claim_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<One> {
+    /// concerned: the usual case, in two locked instructions up to a word's order. Its frames are still to be taken off
+    /// the count of free ones. Where there is none, [`Pageblocks::claim`] finds out why.
+    #[inline(always)]
+    pub(crate) fn claim_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<FrameIdx> {
         for slot in self.slots(cpu, ty) {
             let Some(block) = named(slot) else { continue };
             // On no bin before and after, so there is no bin to settle.
-            let Some(change) = self.frames.update(block, |s| s.claim_in_place(order, ty)) else { continue };
-            let claimed = FrameDelta::between(change.old.free(), change.new.free());
-            if order.get() > WORD_ORDER {
-                let mut took = Took::nothing();
-                let found = self.frames.claim_words(block, order, &mut took);
-                return self.end_claim(
-                    block,
-                    order,
-                    found.then_some(took.masks),
-                    took.returned_bits,
-                    claimed,
-                );
+            if self.frames.update(block, |s| s.claim_in_place(order, ty)).is_none() {
+                continue;
             }
-            let took = self.frames.claim_one(block, order);
+            if order.get() > WORD_ORDER {
+                return self.claim_words_here(block, order);
+            }
+            let Some(took) = self.frames.claim_one(block, order) else {
+                return self.claim_any_here(block, order);
+            };
             // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that
             // hold zeros.
             let state = self.frames.state(block);
-            return match took {
-                Some(took) if !took.breaks(state.hint()) && (order == Order::ZERO || !state.has_zero()) => {
-                    Some(One { frame: took.first(block), claimed })
-                }
-                took => self.end_claim(block, order, took.map(|took| took.masks()), false, claimed),
-            };
+            let first = took.first(block);
+            let spoils = took.breaks(order, state.hint()) && !self.frames.keeps_hint(block, state.hint());
+            if spoils || (order > Order::ZERO && state.has_zero()) {
+                return self.end_claim(block, order, Some(first), false);
+            }
+            return Some(first);
         }
         None
+    }
+
+    /// Takes a block of at most a word's order, which is reserved, from any word.
+    #[cold]
+    #[inline(never)]
+    fn claim_any_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+        let took = self.frames.claim_one_of_any(block, order);
+        self.end_claim(block, order, took.map(|took| took.first(block)), false)
+    }
+
+    /// Takes the words of a block that is larger than one, and reserved.
+    #[inline(never)]
+    fn claim_words_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+        let mut returned_bits = false;
+        let took = self.frames.claim_words(block, order, &mut returned_bits);
+        self.end_claim(block, order, took, returned_bits)
     }
 
     /// Ends such a claim where the hint may be too large now, where zeros are to be noted, or where it found nothing.
@@ -71,23 +74,23 @@ impl Pageblocks<'_> {
         &self,
         block: BlockIdx,
         order: Order,
-        took: Option<Masks>,
+        took: Option<FrameIdx>,
         returned_bits: bool,
-        mut claimed: FrameDelta,
-    ) -> Option<One> {
-        if took.is_none() || returned_bits {
-            claimed += self.return_reserved(block, if took.is_none() { 1 << order.get() } else { 0 });
+    ) -> Option<FrameIdx> {
+        if took.is_none() {
+            let mut claimed = FrameDelta::claimed(1 << order.get());
+            claimed += self.return_reserved(block, 1 << order.get());
+            self.free.add(claimed);
+        } else if returned_bits {
+            self.free.add(self.return_reserved(block, 0));
         }
         let hint = self.frames.correct_hint(block);
         self.index.moved(&self.frames, block, hint.old, hint.new);
-        let Some(masks) = took else {
-            self.free.add(claimed);
-            return None;
-        };
+        let first = took?;
         if order > Order::ZERO && hint.new.has_zero() {
-            self.settle_zero(block, &masks, order, false);
+            self.settle_zero(block, &masks_of(first.offset(), order), order, false);
         }
-        Some(One { frame: first_of(block, &masks), claimed })
+        Some(first)
     }
 
     pub(super) fn cpus(&self) -> usize {
@@ -99,7 +102,7 @@ impl Pageblocks<'_> {
     }
 
     /// Returns the slots of the pageblocks of a type that a CPU works on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slots(&self, cpu: CpuId, ty: Migratetype) -> &[A64] {
         &self.current[cpu.index() * SLOTS_OF_CPU + ty.index() * SLOTS..][..SLOTS]
     }

@@ -30,12 +30,19 @@ impl Zone<'_> {
     /// # Linux
     /// `__zone_watermark_ok`.
     pub(crate) fn passes(&self, request: &Request, mark: Mark) -> bool {
+        self.has_above(request, mark)
+    }
+
+    /// [`Zone::passes`], inlined.
+    #[inline(always)]
+    pub(crate) fn has_above(&self, request: &Request, mark: Mark) -> bool {
         let size = request.order.frames().0;
         let kept = self.kept(request, mark);
         self.pageblocks.free_above(0, kept + size) >= kept + size
     }
 
     /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
+    #[inline(always)]
     pub(crate) fn kept(&self, request: &Request, mark: Mark) -> u64 {
         // ORDER: Relaxed: the boost orders nothing.
         let boost = self.pageblocks.boost().load(Relaxed);

@@ -37,7 +37,6 @@ use hints::{ChoiceHints, OrderWake};
 use online::Online;
 use pageblocks::Pageblocks;
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{Frames, Order};
 use pageyard_core::watermark::ReserveRule;
 use unaccepted::Unaccepted;
@@ -48,6 +47,8 @@ pub(crate) struct Zone<'m> {
     pub(crate) pageblocks: Pageblocks<'m>,
     /// Its per-CPU lists.
     pub(crate) lists: Lists<'m>,
+    /// The orders of which CPUs have a list that holds any, a bit each.
+    pub(crate) listed: u32,
     /// How they missed before.
     pub(crate) runs: Runs<'m>,
     /// How much of it is online, and its watermarks.
@@ -73,12 +74,14 @@ pub(crate) struct Zone<'m> {
 
 impl Zone<'_> {
     /// Returns the list of blocks of an order and a type, where CPUs have one that holds any.
+    #[inline(always)]
     pub(crate) fn list(&self, order: Order, code: TypeCode) -> Option<ListIdx> {
-        list_of(order, code).filter(|_| self.lists.tuning.high_of(order) > 0)
+        if self.has_list(order) { list_of(order, code) } else { None }
     }
 
     /// Returns whether CPUs have lists of blocks of an order.
+    #[inline(always)]
     pub(crate) fn has_list(&self, order: Order) -> bool {
-        self.list(order, TypeCode::of(Migratetype::Movable)).is_some()
+        self.listed >> order.get() & 1 != 0
     }
 }

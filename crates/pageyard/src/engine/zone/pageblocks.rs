@@ -191,17 +191,19 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Returns how many of them there are above `mark`: all, or, where `enough` are there for sure, no fewer than that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_above(&self, mark: u64, enough: u64) -> u64 {
         self.free.above(mark, enough)
     }
 
     /// Returns the free frames in pageblocks reserved for high-order requests that cannot wait.
+    #[inline(always)]
     pub(crate) fn highatomic_free(&self) -> u64 {
         self.count(HIGHATOMIC_FREE)
     }
 
     /// Returns the free frames that only movable requests may use.
+    #[inline(always)]
     pub(crate) fn cma_free(&self) -> u64 {
         self.count(CMA_FREE)
     }
@@ -212,12 +214,13 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Returns what fragmentation adds to the watermarks.
+    #[inline(always)]
     pub(crate) fn boost(&self) -> &A64 {
         &self.counts[BOOST]
     }
 
     /// Counts are sums of signed changes: while some have not arrived one may be below zero.
-    #[inline]
+    #[inline(always)]
     fn count(&self, which: usize) -> u64 {
         // ORDER: Relaxed: a count orders nothing.
         (self.counts[which].load(Relaxed) as i64).max(0) as u64
@@ -247,13 +250,22 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Counts a transition, except for what it returns: that has to be added to the count of free frames.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
         let Change { old, new } = change;
         if !old.has_requested_type() || !new.has_requested_type() {
             self.count_by_type(change);
         }
         FrameDelta::between(old.counted(), new.counted())
+    }
+
+    /// The same for a release of `n` frames.
+    #[inline(always)]
+    pub(super) fn count_release(&self, change: Change, n: u32) -> FrameDelta {
+        if !change.new.has_requested_type() {
+            self.count_by_type(change);
+        }
+        if change.new.is_isolated() { FrameDelta::ZERO } else { FrameDelta::released(n) }
     }
 
     /// Counts a transition of a pageblock that not all requests can use.
@@ -272,12 +284,18 @@ impl<'m> Pageblocks<'m> {
     // Releases.
 
     /// Releases a pageblock that was claimed as a whole; returns what to add to the count of free frames.
+    #[inline]
     pub(crate) fn release_whole(&self, block: BlockIdx, zero: bool) -> FrameDelta {
         let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) else {
             return FrameDelta::ZERO;
         };
-        self.index.moved(&self.frames, block, change.old, change.new);
-        self.count_change(change)
+        let ty = change.new.migratetype();
+        if change.new.is_binned_whole(ty) {
+            self.index.settle_whole(&self.frames, ty, block);
+        } else {
+            self.index.moved(&self.frames, block, change.old, change.new);
+        }
+        self.count_release(change, BLOCK_FRAMES)
     }
 
     /// Releases one block whose tag was won already; returns what to add to the count of free frames.

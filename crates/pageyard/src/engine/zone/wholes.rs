@@ -2,7 +2,7 @@
 //! counts and the index are written once for those of one index word.
 
 use super::pageblocks::Pageblocks;
-use crate::engine::geometry::{FrameIdx, PAGEBLOCK};
+use crate::engine::geometry::{BlockIdx, FrameIdx, PAGEBLOCK};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
@@ -44,6 +44,21 @@ impl Pageblocks<'_> {
         }
         self.index.settle_wholes(&self.frames, ty, self.index.word_of(found).0, settle);
         (n, claimed)
+    }
+
+    /// Claims a pageblock of type `ty` as a whole: `near`, or one after it in its word of the index. Its frames are still
+    /// to be taken off the count of free ones. Where there is none, [`Pageblocks::claim`] finds out why.
+    #[inline(always)]
+    pub(crate) fn claim_whole_near(&self, ty: Migratetype, near: BlockIdx) -> Option<BlockIdx> {
+        if near.get() >= self.frames.len() {
+            return None;
+        }
+        let block = self.index.next_whole(ty, near)?;
+        let claim = |s: BlockState| if s.has_type(ty) { s.claim_whole() } else { None };
+        let change = self.frames.update(block, claim)?;
+        self.settle_whole_zero(block, change.old);
+        self.index.settle_whole(&self.frames, ty, block);
+        Some(block)
     }
 
     /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents; returns what to
