@@ -7,7 +7,7 @@
 
 use super::sweep::Pattern;
 use super::{SAMPLES, Skipped};
-use crate::contestants::{CPUS, Subjects};
+use crate::contestants::{CPUS, Outside, Subjects};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::load::{Load, Taken};
 use crate::harness::machine::Machine;
@@ -18,7 +18,6 @@ use crate::harness::team::{Team, cpus};
 use pageyard::Order;
 use pageyard_trace::Document;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Where a call's frames come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -64,8 +63,8 @@ pub struct BulkOptions {
     pub calls: Vec<usize>,
     /// Samples of each row.
     pub samples: usize,
-    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
-    pub command: Option<PathBuf>,
+    /// Peers beside those of this process.
+    pub outside: Outside,
 }
 
 impl BulkOptions {
@@ -73,7 +72,7 @@ impl BulkOptions {
     #[must_use]
     pub fn full() -> BulkOptions {
         let calls = vec![1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512];
-        BulkOptions { calls, samples: SAMPLES, command: None }
+        BulkOptions { calls, samples: SAMPLES, outside: Outside::default() }
     }
 
     /// Four of them.
@@ -208,7 +207,7 @@ pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
     let all = (calls.len() + 1) as u64 * 2;
     let mut done = 0;
     let subjects =
-        Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
+        Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, CPUS, &options.outside, &cpus);
     let bulky: Vec<&dyn Subject> = subjects.all.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
     result.skipped = subjects.skipped;
     for s in subjects.all.iter().filter(|s| !s.can(1, 2)) {

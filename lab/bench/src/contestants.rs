@@ -4,20 +4,25 @@
 //! [`Allocator`](crate::harness::allocator::Allocator).
 
 use super::Skipped;
-use super::peers::{self, BuddyBare, BuddyLocked, Peer};
+use super::peers::{self, BuddyBare, BuddyLocked, LockedBitmap, LockedList, Peer, PeerLibrary, Queue};
 use crate::harness::engines::{MEMORY, ROWS, map_of, of_row, on, one_zone};
 use crate::harness::floors::{FLOOR, FloorArray, FloorRseq, FloorTrylock};
-use crate::harness::paged::AsSubject;
+use crate::harness::paged::{AsCalled, AsSubject};
 use crate::harness::subject::{Alone, Shared, Subject};
 use pageyard::Order;
 use pageyard_arena::rseq::{CpuStacks, possible_cpus};
-use std::path::Path;
+use pageyard_replay::engine::NotBuilt;
+use std::path::PathBuf;
 
 /// The fewest CPUs that each engine has lists for: those of two threads, also where one is measured.
 pub(super) const CPUS: usize = 2;
 
-/// Orders for which there are subjects: each has its own loops, compiled for it.
-pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
+/// The largest order for which there are subjects.
+pub const LARGEST: Order = Order::HUGE;
+
+/// Rows of engines whose calls are not inlined, beside those of the same engine that are, and the engine.
+const CALLED: [(&str, &str); 2] =
+    [("pageyard-called", "pageyard"), ("pageyard-called:pcp=false", "pageyard:pcp=false")];
 
 /// Who is for one thread only.
 pub(super) const ALONE: [&str; 4] =
@@ -25,7 +30,19 @@ pub(super) const ALONE: [&str; 4] =
 
 /// Returns whether a benchmark measures an allocator of this name itself.
 pub(super) fn is_measured_here(name: &str) -> bool {
-    name.starts_with("floor-") || ROWS.contains(&name) || peers::names().any(|peer| peer == name)
+    name.starts_with("floor-")
+        || ROWS.contains(&name)
+        || CALLED.iter().any(|(row, _)| *row == name)
+        || peers::names().any(|peer| peer == name)
+}
+
+/// Where peers are beside those of this process.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// The command that starts peers in processes of their own; without it they are skipped.
+    pub command: Option<PathBuf>,
+    /// Libraries of peers.
+    pub libraries: Vec<PeerLibrary>,
 }
 
 /// The subjects for blocks of one order.
@@ -35,34 +52,27 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`] and at
-    /// most this many threads.
+    /// Makes the floors, engines and allocators that live in this process, for blocks of an order up to [`LARGEST`] and
+    /// at most this many threads.
     pub fn inside(order: Order, threads: usize) -> Subjects {
-        match order.get() {
-            0 => Subjects::of::<0>(MEMORY, threads),
-            3 => Subjects::of::<3>(MEMORY, threads),
-            6 => Subjects::of::<6>(MEMORY, threads),
-            9 => Subjects::of::<9>(MEMORY, threads),
-            _ => Subjects { all: Vec::new(), skipped: Vec::new() },
+        match order {
+            Order::ZERO => Subjects::of::<true>(MEMORY, threads, order).with_single(),
+            _ => Subjects::of::<false>(MEMORY, threads, order),
         }
     }
 
     /// Makes those that serve blocks of several orders on at most this many threads: in this process over a zone of
     /// this many frames, and in separate ones.
-    pub fn of_several_orders(
-        frames: u64,
-        threads: usize,
-        command: Option<&Path>,
-        cpus: &[usize],
-    ) -> Subjects {
-        let mut subjects = Subjects::of::<0>(frames, threads);
+    pub fn of_several_orders(frames: u64, threads: usize, outside: &Outside, cpus: &[usize]) -> Subjects {
+        let mut subjects = Subjects::of::<true>(frames, threads, Order::ZERO);
         subjects.all.retain(|s| !s.name().starts_with("floor"));
         subjects.skipped.retain(|s| !s.allocator.starts_with("floor"));
-        subjects.add(peers::of_any_size(command, cpus));
+        subjects.add(peers::of_any_size(outside.command.as_deref(), cpus));
+        subjects.add_libraries(frames, threads, Order::ZERO, &outside.libraries);
         subjects
     }
 
-    fn of<const ORDER: u8>(memory: u64, threads: usize) -> Subjects {
+    fn of<const SINGLE: bool>(memory: u64, threads: usize, order: Order) -> Subjects {
         let cpus = threads.max(CPUS);
         let mut subjects = Subjects { all: Vec::new(), skipped: Vec::new() };
         let floor = FloorArray::new(FLOOR);
@@ -76,29 +86,59 @@ impl Subjects {
         let regions = one_zone(memory);
         for row in ROWS {
             let engine = of_row(row, cpus as u32).expect("each row has an engine");
-            let visit = AsSubject::<ORDER> { name: row, one_thread: engine.is_for_one_thread() };
-            match on(&engine, &map_of(&regions), visit) {
-                Ok(subject) => subjects.all.push(subject),
-                Err(why) => subjects.skip(row, why.to_string()),
-            }
+            let visit = AsSubject::<SINGLE> { name: row, order, one_thread: engine.is_for_one_thread() };
+            subjects.add_built(row, on(&engine, &map_of(&regions), visit));
         }
-        let order = Order::of(ORDER);
+        for (row, engine) in CALLED.iter().filter(|_| SINGLE) {
+            let engine = of_row(engine, cpus as u32).expect("each row has an engine");
+            subjects.add_built(row, on(&engine, &map_of(&regions), AsCalled(row)));
+        }
         let bare = BuddyBare::new(memory, order);
         subjects.all.push(Box::new(Alone { name: "buddy_system_allocator", allocator: bare, bulk: false }));
         let locked = BuddyLocked::new(memory, order);
         subjects.all.push(Box::new(Shared::new("buddy_system_allocator-locked", locked, false)));
+        let bitmap = LockedBitmap::new(memory, order);
+        subjects.all.push(Box::new(Shared::new("bitmap-allocator-locked", bitmap, false)));
         subjects
+    }
+
+    /// Adds the peers in this process that have blocks of one order only.
+    fn with_single(mut self) -> Subjects {
+        self.all.push(Box::new(Shared::new("list-locked", LockedList::new(FLOOR), false)));
+        self.all.push(Box::new(Shared::new("array-queue", Queue::new(FLOOR), false)));
+        self
+    }
+
+    fn add_built(&mut self, row: &'static str, built: Result<Box<dyn Subject>, NotBuilt>) {
+        match built {
+            Ok(subject) => self.all.push(subject),
+            Err(why) => self.skip(row, why.to_string()),
+        }
+    }
+
+    /// Adds the allocators of libraries, over so many frames.
+    fn add_libraries(&mut self, frames: u64, threads: usize, order: Order, libraries: &[PeerLibrary]) {
+        let cpus = threads.max(CPUS);
+        let peers = libraries.iter().map(|library| (library.name(), library.subject(frames, cpus, order)));
+        self.add(peers.collect());
     }
 
     fn skip(&mut self, allocator: &'static str, why: String) {
         self.skipped.push(Skipped { allocator, why });
     }
 
-    /// Adds the peers that live in separate processes. `command` is what starts them; without it they are skipped.
-    pub fn with_outside(mut self, order: Order, command: Option<&Path>, cpus: &[usize]) -> Subjects {
+    /// Adds the peers that live in separate processes, and those of libraries, for blocks of an order.
+    pub fn with_outside(
+        mut self,
+        order: Order,
+        threads: usize,
+        outside: &Outside,
+        cpus: &[usize],
+    ) -> Subjects {
         if order == Order::ZERO {
-            self.add(peers::outside(command, cpus));
+            self.add(peers::outside(outside.command.as_deref(), cpus));
         }
+        self.add_libraries(MEMORY, threads, order, &outside.libraries);
         self
     }
 

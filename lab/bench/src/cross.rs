@@ -5,7 +5,7 @@
 //! numbers: the elapsed time minus the queue's is reported beside it.
 
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::{ALONE, CPUS, Subjects};
+use crate::contestants::{ALONE, CPUS, Outside, Subjects};
 use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
@@ -21,7 +21,6 @@ use pageyard::{Order, Pfn};
 use pageyard_trace::Document;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One row, in nanoseconds a frame.
@@ -153,8 +152,8 @@ pub struct CrossOptions {
     pub samples: usize,
     /// Groups that a sample hands over.
     groups: usize,
-    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
-    pub command: Option<PathBuf>,
+    /// Peers beside those of this process.
+    pub outside: Outside,
     /// Rows that were measured elsewhere.
     pub external: Option<External<CrossRow>>,
 }
@@ -163,7 +162,7 @@ impl CrossOptions {
     /// All of it.
     #[must_use]
     pub fn full() -> CrossOptions {
-        CrossOptions { samples: SAMPLES, groups: GROUPS, command: None, external: None }
+        CrossOptions { samples: SAMPLES, groups: GROUPS, outside: Outside::default(), external: None }
     }
 
     /// Samples of a quarter of the length.
@@ -188,8 +187,7 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
     let mut subjects = vec![queue()];
     subjects.push(Box::new(Shared::new("floor-ring", Ring::new(), false)));
     // A floor's array would run out: what one CPU gives back does not return to the other.
-    let others =
-        Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
+    let others = Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, CPUS, &options.outside, &cpus);
     subjects.extend(others.all.into_iter().filter(|s| !s.name().starts_with("floor")));
     result.skipped = others.skipped;
     subjects.push(queue());

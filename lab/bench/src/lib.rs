@@ -40,7 +40,7 @@ pub mod sweep;
 pub use harness::locked::{LockedPair, count as count_locked};
 mod text;
 
-pub use contestants::ORDERS;
+pub use contestants::{LARGEST, Outside};
 pub use error::BenchError;
 pub use harness::costs;
 pub use harness::machine;

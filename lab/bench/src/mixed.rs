@@ -7,7 +7,7 @@
 //! in each turn, and is in every figure.
 
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::{ALONE, Subjects};
+use crate::contestants::{ALONE, Outside, Subjects};
 use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::machine::{InterferenceWatch, Machine};
 use crate::harness::memory::Memory;
@@ -22,7 +22,6 @@ use pageyard::Order;
 use pageyard_trace::Document;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Blocks that a sample takes on each thread.
@@ -41,8 +40,8 @@ pub struct MixedOptions {
     pub samples: usize,
     /// Blocks that a sample takes at least, each thread.
     blocks: usize,
-    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
-    pub command: Option<PathBuf>,
+    /// Peers beside those of this process.
+    pub outside: Outside,
     /// Rows that were measured elsewhere.
     pub external: Option<External<MixedRow>>,
 }
@@ -57,7 +56,7 @@ impl MixedOptions {
             touched: vec![false, true],
             samples: SAMPLES,
             blocks: BLOCKS,
-            command: None,
+            outside: Outside::default(),
             external: None,
         }
     }
@@ -261,7 +260,7 @@ pub fn mixed(options: &MixedOptions, progress: &mut dyn FnMut(u64, u64)) -> Mixe
             continue;
         }
         // None of them knows what another setting did to its memory.
-        let others = Subjects::of_several_orders(ZONE, setting.threads, options.command.as_deref(), &cpus);
+        let others = Subjects::of_several_orders(ZONE, setting.threads, &options.outside, &cpus);
         others.skipped.into_iter().for_each(|skipped| result.skip(skipped.allocator, skipped.why));
         let nothing = || Box::new(Shared::new("harness", Nothing, false)) as Box<dyn Subject>;
         let subjects: Vec<_> = [nothing()].into_iter().chain(others.all).chain([nothing()]).collect();

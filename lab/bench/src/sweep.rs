@@ -2,7 +2,7 @@
 //! CPUs.
 
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::{ALONE, Subjects};
+use crate::contestants::{ALONE, Outside, Subjects};
 use crate::external::uml::{self, Uml};
 use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::cell::{Cell, Measured};
@@ -38,8 +38,8 @@ pub struct SweepOptions {
     pub patterns: Vec<Pattern>,
     /// Samples of each row.
     pub samples: usize,
-    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
-    pub command: Option<PathBuf>,
+    /// Peers beside those of this process.
+    pub outside: Outside,
     /// Rows that `bench/linux/run` left; without it they are looked for where it leaves them.
     pub linux_uml: Option<PathBuf>,
     /// Rows that were measured elsewhere.
@@ -56,7 +56,7 @@ impl SweepOptions {
             threads: vec![1, 2],
             patterns: Pattern::ALL.to_vec(),
             samples: SAMPLES,
-            command: None,
+            outside: Outside::default(),
             linux_uml: None,
             external: None,
         }
@@ -246,7 +246,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
     let all = options.orders.len() * options.batches.len() * options.patterns.len() * options.threads.len();
     let mut done = 0;
     for order in &options.orders {
-        let subjects = Subjects::inside(*order, most).with_outside(*order, options.command.as_deref(), &cpus);
+        let subjects = Subjects::inside(*order, most).with_outside(*order, most, &options.outside, &cpus);
         sweep.skipped.extend(subjects.skipped);
         for batch in &options.batches {
             for pattern in &options.patterns {
@@ -360,7 +360,7 @@ impl Sweep {
         let mut settings: Vec<_> = self.rows.iter().filter(|row| counts(row)).map(of).collect();
         settings.sort_unstable();
         settings.dedup();
-        let locked = LockedPairs::ask(options.command.as_deref(), settings.into_iter());
+        let locked = LockedPairs::ask(options.outside.command.as_deref(), settings.into_iter());
         for row in self.rows.iter_mut().filter(|row| counts(row)) {
             let (order, batch) = of(row);
             row.locked_per_pair = locked.of(&row.allocator, order, batch);

@@ -70,6 +70,9 @@ struct Sweep {
     external: External,
 
     #[command(flatten)]
+    peers: Peers,
+
+    #[command(flatten)]
     samples: Samples,
 
     /// Measure these orders only
@@ -96,6 +99,9 @@ struct Cross {
 
     #[command(flatten)]
     external: External,
+
+    #[command(flatten)]
+    peers: Peers,
 }
 
 #[derive(Args, Clone, Default)]
@@ -119,6 +125,9 @@ struct Mixed {
 
     #[command(flatten)]
     external: External,
+
+    #[command(flatten)]
+    peers: Peers,
 }
 
 #[derive(Args, Clone, Default)]
@@ -145,6 +154,22 @@ struct External {
     external: Option<PathBuf>,
 }
 
+/// Allocators of libraries.
+#[derive(Args, Clone, Default)]
+struct Peers {
+    /// Measure the allocator of a library beside the others, turn by turn; bench/llfree/build makes one
+    #[arg(long, value_name = "LIBRARY")]
+    peer: Vec<PathBuf>,
+}
+
+impl Peers {
+    fn load(&self) -> Result<bench::Outside, Failure> {
+        let libraries =
+            self.peer.iter().map(|path| bench::peers::PeerLibrary::load(path)).collect::<Result<Vec<_>, _>>();
+        Ok(bench::Outside { command: command(), libraries: libraries.map_err(Failure)? })
+    }
+}
+
 impl External {
     /// Reads the file, if there is one, with the function for the benchmark's rows.
     fn read<T>(&self, read: impl Fn(&Path) -> Result<T, String>) -> Result<Option<T>, Failure> {
@@ -153,8 +178,8 @@ impl External {
 }
 
 fn order(text: &str) -> Result<pageyard_bench::Order, String> {
-    let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
-    known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
+    let order = text.parse().ok().and_then(pageyard_bench::Order::new);
+    order.filter(|order| *order <= bench::LARGEST).ok_or_else(|| "an order here is 0 to 9".to_owned())
 }
 
 fn preemption(text: &str) -> Result<Preemption, String> {
@@ -173,7 +198,7 @@ impl Sweep {
     fn options(&self, quick: bool) -> Result<bench::sweep::SweepOptions, Failure> {
         use bench::sweep::SweepOptions;
         let mut options = if quick { SweepOptions::quick() } else { SweepOptions::full() };
-        options.command = command();
+        options.outside = self.peers.load()?;
         options.linux_uml = self.linux_uml.clone();
         options.external = self.external.read(bench::external::External::read)?;
         options.samples = self.samples.samples.unwrap_or(options.samples);
@@ -189,7 +214,7 @@ impl Mixed {
     fn options(&self, quick: bool) -> Result<bench::mixed::MixedOptions, Failure> {
         use bench::mixed::MixedOptions;
         let mut options = if quick { MixedOptions::quick() } else { MixedOptions::full() };
-        options.command = command();
+        options.outside = self.peers.load()?;
         options.samples = self.samples.samples.unwrap_or(options.samples);
         options.external = self.external.read(bench::external::External::read)?;
         set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
@@ -227,7 +252,7 @@ impl Bench {
             What::Bulk(Samples { samples }) => {
                 use bench::bulk::BulkOptions;
                 let mut options = if self.quick { BulkOptions::quick() } else { BulkOptions::full() };
-                options.command = command();
+                options.outside.command = command();
                 options.samples = samples.unwrap_or(options.samples);
                 let mut result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
                 drop(bar);
@@ -242,7 +267,7 @@ impl Bench {
             What::Cross(asked) => {
                 use bench::cross::CrossOptions;
                 let mut options = if self.quick { CrossOptions::quick() } else { CrossOptions::full() };
-                options.command = command();
+                options.outside = asked.peers.load()?;
                 options.samples = asked.samples.samples.unwrap_or(options.samples);
                 options.external = asked.external.read(bench::external::External::read)?;
                 let mut result = bench::cross::cross(&options, &mut |done, all| bar.at("cross", done, all));

@@ -81,11 +81,11 @@ pub(super) fn regions_of(memory: u64, nodes: u8) -> Vec<Region> {
 }
 
 /// The reference as a subject: frames by the call, one by one or many.
-pub(super) type Reference = Shared<Paged<LinuxAllocator, 0>>;
+pub(super) type Reference = Shared<Paged<LinuxAllocator, true>>;
 
 /// Makes the subject of a reference.
 pub(super) fn reference_subject(column: &'static str, engine: LinuxAllocator) -> Reference {
-    Shared::new(column, Paged(engine), true)
+    Shared::new(column, Paged::single(engine), true)
 }
 
 fn map(regions: &[Region]) -> Result<MemoryMap<'_>, BenchError> {
@@ -116,7 +116,7 @@ pub(super) fn engine_subject(
     regions: &[Region],
     settings: &Settings,
 ) -> Result<Box<dyn Subject>, BenchError> {
-    engine(regions, settings, AsSubject::<0> { name: column, one_thread: false })
+    engine(regions, settings, AsSubject::<true> { name: column, order: Order::ZERO, one_thread: false })
 }
 
 /// Hands an engine over if its watermarks leave half of the memory.

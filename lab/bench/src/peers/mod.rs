@@ -3,17 +3,23 @@
 //! * `buddy`: an allocator of frames from a registry, in this process;
 //! * `malloc`: general allocators, each in a separate process, so that none replaces another or this one's;
 //! * `mempool`: DPDK's pools, in a small C program that is compiled when they are there;
+//! * `simple`: a queue, a list and a bitmap, in this process; `library`: any allocator, from a shared library;
 //! * `remote`: a process that holds an allocator, and the protocol with it; `serve`: its other side.
 
 mod buddy;
+mod library;
 mod malloc;
 mod mempool;
 mod remote;
 mod serve;
+mod simple;
 
+use crate::external::check_name;
 use crate::harness::subject::Subject;
 pub(super) use buddy::{BuddyBare, BuddyLocked};
+pub use library::PeerLibrary;
 pub use serve::serve;
+pub(super) use simple::{LockedBitmap, LockedList, Queue};
 use std::path::Path;
 
 /// The name of the rows of Linux itself, which `bench/linux/run` measures.
@@ -21,6 +27,15 @@ pub(crate) const LINUX_UML: &str = "linux-uml";
 
 /// A peer by name: the subject, or why there is none.
 pub(super) type Peer = (&'static str, Result<Box<dyn Subject>, String>);
+
+/// The names of those that live in this process.
+const INSIDE: [&str; 5] = [
+    "buddy_system_allocator",
+    "buddy_system_allocator-locked",
+    "bitmap-allocator-locked",
+    "list-locked",
+    "array-queue",
+];
 
 /// Starts the peers that live in separate processes.
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
@@ -41,6 +56,5 @@ pub(super) fn of_any_size(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
 
 /// Returns the names of the peers.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    let buddies = ["buddy_system_allocator", "buddy_system_allocator-locked"];
-    malloc::PEERS.iter().map(|p| p.name).chain(buddies).chain([mempool::NAME, LINUX_UML])
+    malloc::PEERS.iter().map(|p| p.name).chain(INSIDE).chain([mempool::NAME, LINUX_UML])
 }

@@ -103,7 +103,7 @@ fn measured(machines: &Machines, calls: Calls<'_>, trace: &str, run: &mut Run<'_
     let subjects = machines.subjects();
     let locks = |i: usize| {
         machines.references.get(i).map_or((0, 0), |r| {
-            let s = r.allocator().0.lock_stats();
+            let s = r.allocator().inner().lock_stats();
             (s.taken, s.wait_ns)
         })
     };
