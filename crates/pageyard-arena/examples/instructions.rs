@@ -171,16 +171,10 @@ fn other_zone(engine: &str, a: &impl PageAllocator) {
     a.audit().expect("nothing is lost");
 }
 
-/// Without lists: blocks of an order one by one, and many at a time, in a zone whose pageblocks are half used.
+/// Without lists: blocks of an order one by one in an empty zone, then, in a zone whose pageblocks are half used, one
+/// by one, and many at a time.
 fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
     let request = Request::new(order, Migratetype::Movable);
-    let fill = || std::iter::from_fn(|| a.alloc(&CX, &request).ok());
-    let mut used: Vec<Pfn> = fill().take(((FRAMES >> order.get()) / 4 * 3) as usize).collect();
-    let mut at = 0;
-    used.retain(|pfn| {
-        at += 1;
-        at % 2 == 0 || a.free(&CX, *pfn, order).is_err()
-    });
     let pairs = || {
         for _ in 0..BATCH {
             if let Ok(pfn) = a.alloc(&CX, &request) {
@@ -188,6 +182,16 @@ fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
             }
         }
     };
+    // Each empties the pageblock that it takes of.
+    pairs();
+    counted(engine, &format!("unlisted-empty-{order}"), BATCH, pairs);
+    let fill = || std::iter::from_fn(|| a.alloc(&CX, &request).ok());
+    let mut used: Vec<Pfn> = fill().take(((FRAMES >> order.get()) / 4 * 3) as usize).collect();
+    let mut at = 0;
+    used.retain(|pfn| {
+        at += 1;
+        at % 2 == 0 || a.free(&CX, *pfn, order).is_err()
+    });
     pairs();
     counted(engine, &format!("unlisted-pair-{order}"), BATCH, pairs);
     let mut held = vec![Pfn(0); BATCH];

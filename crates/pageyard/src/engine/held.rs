@@ -8,6 +8,7 @@ use super::pcp::percpu::PerCpu;
 use super::words::runs;
 use super::yard::Pageyard;
 use super::zone::Zone;
+use super::zone::current::By;
 use pageyard_core::block::holders;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::{CLUSTER, FrameState};
@@ -53,7 +54,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub(super) fn give_back(&self, block: BlockId) {
         let Some((zone, frame)) = self.zone_of(block.pfn) else { return };
         if self.win_block(&zone.pageblocks, frame, block.order, Tag::Free).is_ok() {
-            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, block.order, false));
+            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, block.order, false, By::NONE));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::yard::Pageyard;
+use super::zone::current::By;
 use super::zone::isolated::{ClaimedRange, IsolatedRange, ZoneRange};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::engine::pcp::tuning::ListIdx;
@@ -137,6 +138,32 @@ fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
         let want = Want { ty, order: Order::of(2), blocks: 1, cpu };
         assert!(z.claim_of(WHOLE, want, Take::Same, false).is_none());
         assert_eq!(z.frames.state(WHOLE).hint(), 0);
+        e.audit().unwrap();
+    });
+}
+
+#[test]
+fn a_pageblock_that_is_emptied_stays_current_only_where_a_slot_of_the_cpu_names_it() {
+    with_engine(|e| {
+        let z = zone(e);
+        // As a thread leaves it that stopped before it put the pageblock into a slot.
+        z.transit(PARTLY, |s| Some(s.with_current(true)));
+        for (frame, order) in [(9, 0), (64, 6)] {
+            let first = PARTLY.frame(frame);
+            assert!(z.frames.retag(first, Tag::Allocated(Order::of(order)), Tag::Free).is_ok());
+            let by = By::cpu(CpuId(1));
+            z.free.add(z.release_one(first, Order::of(order), false, by).freed);
+        }
+        let state = z.frames.state(PARTLY);
+        assert!(state.is_whole() && !state.is_current());
+        e.audit().unwrap();
+        // As a claim leaves it that is over.
+        let want = Want { ty: Migratetype::Movable, order: Order::ZERO, blocks: 1, cpu: CpuId(1) };
+        let got = z.claim_of(PARTLY, want, Take::Same, true).expect("it is whole");
+        z.free.add(got.claimed);
+        let frame = got.first();
+        z.free.add(z.release_one(frame, Order::ZERO, false, By::cpu(CpuId(1))).freed);
+        assert!(z.frames.state(PARTLY).is_emptied());
         e.audit().unwrap();
     });
 }

@@ -350,8 +350,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     pub(crate) fn add_free_here(&self, zone: &Zone<'_>, cpu: CpuId, n: FrameDelta) {
         let free = &zone.pageblocks.free;
         let Some(words) = free.withheld() else { return free.add(n) };
-        if n != FrameDelta::ZERO
-            && let Some(now) = self.percpu.add(words, cpu, n.wrapping())
+        if let Some(now) = self.percpu.add(words, cpu, n.wrapping())
             && free.is_too_much(now)
         {
             self.fold_free(zone, cpu, now);

@@ -12,6 +12,7 @@ mod contig;
 mod conversion;
 mod counters;
 mod doors;
+mod emptied;
 mod hotplug;
 mod kernel;
 mod nodes;

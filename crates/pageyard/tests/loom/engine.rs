@@ -501,3 +501,59 @@ fn frees_of_two_words_against_a_claim_of_both() {
         m.end(mine.map(|p| with(2, p)));
     });
 }
+
+#[test]
+fn a_pageblock_claim_against_a_free_that_empties_what_a_cpu_works_on() {
+    explore(2, || {
+        let m = Machine::new(1, false);
+        let one = m.movable(0, 0).unwrap();
+        let t = run(&m, move |m| m.free(0, one, 0));
+        let whole = m.at_once(1, BLOCK);
+        t.join().unwrap();
+        let whole = whole.or_else(|| m.at_once(1, BLOCK));
+        assert!(whole.is_some(), "an emptied pageblock is found without a sweep");
+        m.end([with(BLOCK, whole)]);
+    });
+}
+
+#[test]
+fn a_run_against_a_free_that_empties_what_a_cpu_works_on() {
+    explore(2, || {
+        let m = Machine::new(2, false);
+        let one = m.movable(0, 0).unwrap();
+        let t = run(&m, move |m| m.free(0, one, 0));
+        let run = m.at_once(1, BLOCK + 1);
+        t.join().unwrap();
+        let run = run.or_else(|| m.at_once(1, BLOCK + 1));
+        assert!(run.is_some(), "an emptied pageblock is part of a run");
+        m.end([with(BLOCK + 1, run)]);
+    });
+}
+
+#[test]
+fn a_claim_from_an_emptied_pageblock_against_one_of_it_as_a_whole() {
+    explore(2, || {
+        let m = Machine::new(1, false);
+        let one = m.movable(0, 0).unwrap();
+        m.free(0, one, 0);
+        let t = run(&m, |m| m.movable(0, 0));
+        let whole = m.at_once(1, BLOCK);
+        let one = t.join().unwrap();
+        assert!(one.is_some() != whole.is_some(), "one of them gets the pageblock: {one:?} {whole:?}");
+        m.end([with(0, one), with(BLOCK, whole)]);
+    });
+}
+
+#[test]
+fn an_emptied_pageblock_that_is_let_go_of_against_its_cpu() {
+    explore(2, || {
+        let m = Machine::new(2, false);
+        let one = m.movable(0, 0).unwrap();
+        m.free(0, one, 0);
+        let t = run(&m, |m| m.movable(0, 0));
+        let run = m.at_once(1, BLOCK + 1);
+        let one = t.join().unwrap();
+        assert!(one.is_some() || run.is_some());
+        m.end([with(0, one), with(BLOCK + 1, run)]);
+    });
+}

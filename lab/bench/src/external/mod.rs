@@ -14,4 +14,4 @@ pub(crate) mod uml;
 
 pub use file::External;
 pub use note::ExternalNote;
-pub(crate) use row::{ExternalRow, Key, Kind, check_name};
+pub(crate) use row::{ExternalRow, Key, Kind};

@@ -10,8 +10,12 @@ use crate::harness::allocator::Allocator;
 use crate::harness::subject::{Shared, Subject};
 use libloading::{Library, Symbol};
 use pageyard::{Order, Pfn};
+use pageyard_trace::shown;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
+
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 64;
 
 type Name = unsafe extern "C" fn() -> *const c_char;
 type New = unsafe extern "C" fn(u64, u32) -> *mut c_void;
@@ -52,7 +56,9 @@ impl PeerLibrary {
         // SAFETY: it returns a text that stays, and ends with a zero.
         let name: &'static CStr = unsafe { CStr::from_ptr(name()) };
         let name = name.to_str().map_err(|_| wrong("its name is not UTF-8".to_owned()))?;
-        super::check_name(name).map_err(|why| wrong(format!("its name {why}")))?;
+        if name.is_empty() || name.len() > LONGEST_NAME || shown(name) != name {
+            return Err(wrong(format!("its name is not 1 to {LONGEST_NAME} bytes that can be shown")));
+        }
         Ok(PeerLibrary { name, new, take, give })
     }
 

@@ -14,7 +14,6 @@ mod remote;
 mod serve;
 mod simple;
 
-use crate::external::check_name;
 use crate::harness::subject::Subject;
 pub(super) use buddy::{BuddyBare, BuddyLocked};
 pub use library::PeerLibrary;

@@ -65,7 +65,10 @@ impl Zone<'_> {
             return order <= LARGEST && index.find_run(order, first, &mut effort).is_some();
         }
         let mut types = core::iter::once(&m).chain(m.fallbacks());
-        types.any(|m| index.find(*m, Bins::fitting(order), first, &mut effort).is_some())
+        types.any(|m| {
+            index.find(*m, Bins::fitting(order), first, &mut effort).is_some()
+                || self.pageblocks.has_emptied(*m)
+        })
     }
 
     /// Returns how fragmented it is, in percent.

@@ -11,13 +11,16 @@ use pageyard_sync::{A64, Acquire, Relaxed, Release};
 pub(crate) struct CpuGroups<'m> {
     words: &'m [A64],
     each: usize,
+    /// Bytes of each.
+    step: usize,
     cpus: u32,
 }
 
 impl<'m> CpuGroups<'m> {
     /// Divides words into groups of `each`: one for every CPU, and the last.
     pub(crate) fn of(words: &'m [A64], each: usize) -> CpuGroups<'m> {
-        CpuGroups { words, each, cpus: (words.len() / each).saturating_sub(1) as u32 }
+        let cpus = (words.len() / each).saturating_sub(1) as u32;
+        CpuGroups { words, each, step: each * size_of::<A64>(), cpus }
     }
 
     /// Returns how many CPUs have a group.
@@ -54,7 +57,7 @@ pub struct RawCpuWords {
 impl<'m> CpuWords<'m> {
     #[inline(always)]
     fn of(self, cpu: CpuId) -> Option<&'m A64> {
-        let CpuGroups { words, each, cpus } = *self.groups;
+        let CpuGroups { words, each, cpus, .. } = *self.groups;
         if cpu.0 < cpus { words.get(cpu.index() * each + self.at) } else { None }
     }
 
@@ -62,9 +65,8 @@ impl<'m> CpuWords<'m> {
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawCpuWords {
-        let CpuGroups { words, each, cpus } = *self.groups;
-        let first = words.as_ptr().wrapping_add(self.at).cast();
-        RawCpuWords { first, each: each * size_of::<A64>(), cpus }
+        let CpuGroups { words, step, cpus, .. } = *self.groups;
+        RawCpuWords { first: words.as_ptr().wrapping_add(self.at).cast(), each: step, cpus }
     }
 
     /// Adds to a CPU's word by a locked instruction, safe against any other call, and returns the new value. Adds to

@@ -148,7 +148,8 @@ impl BlockState {
         self.0 & (USED | HUGE | HOLE) == 0
     }
 
-    /// Returns whether it is some CPU's current pageblock.
+    /// Returns whether it is some CPU's current pageblock, so that it is in no bin.
+    #[inline(always)]
     pub(crate) const fn is_current(self) -> bool {
         self.0 & CURRENT != 0
     }
@@ -204,13 +205,13 @@ impl BlockState {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
             return None;
         }
+        if self.is_current() {
+            return None;
+        }
         let ty = self.migratetype();
         let Some(fit) = self.fit() else { return None };
         if fit == BLOCK_ORDER {
             return Some(Bin { ty, class: WHOLE });
-        }
-        if self.is_current() {
-            return None;
         }
         let free = self.free();
         let bucket = if free < BLOCK_FRAMES / 8 {
@@ -225,17 +226,17 @@ impl BlockState {
         Some(Bin { ty, class: bucket * FITS + fit })
     }
 
-    /// Returns whether a CPU is certainly working on part of it, so that it is in no bin.
+    /// Returns whether it is free as a whole and some CPU's current pageblock: its last frames came back to it.
     #[inline(always)]
-    pub(crate) const fn is_off_the_index(self) -> bool {
-        self.0 & CURRENT != 0 && self.0 & USED != 0
+    pub(crate) const fn is_emptied(self) -> bool {
+        self.0 & (USED | HUGE | HOLE | CURRENT) == CURRENT
     }
 
     /// Returns whether its bin is that of whole pageblocks of type `ty`: [`BlockState::bin`] in one comparison.
     #[inline(always)]
     pub(crate) const fn is_binned_whole(self, ty: Migratetype) -> bool {
         let code = TypeCode::of(ty).bits();
-        self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
+        self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER | CURRENT) == code
     }
 
     /// Returns the number of frames that the zone counts as free.
@@ -266,15 +267,20 @@ impl BlockState {
     }
 
     /// Reserves one block below pageblock order for a request of type `ty`, if only the count changes: a CPU is working
-    /// on part of it, and no free frame is known to hold zeros.
+    /// on it, or on part of it if `partly` is set, and no free frame is known to hold zeros.
     #[inline(always)]
-    pub(crate) const fn claim_in_place(self, order: Order, ty: Migratetype) -> Option<BlockState> {
+    pub(crate) const fn claim_in_place(
+        self,
+        order: Order,
+        ty: Migratetype,
+        partly: bool,
+    ) -> Option<BlockState> {
         let code = TypeCode::of(ty).bits();
         let used = self.0 & USED;
         let next = used + (1 << (USED_SHIFT + order.get() as u32));
         let is_plain =
             self.0 & (TYPE | ISOLATED | HUGE | HOLE | SOME_ZERO | ALL_ZERO | CURRENT) == code | CURRENT;
-        if !is_plain || used == 0 || next > FULL || self.0 & BELOW > below(order.get()) {
+        if !is_plain || (partly && used == 0) || next > FULL || self.0 & BELOW > below(order.get()) {
             return None;
         }
         Some(BlockState(self.0 - used + next))
@@ -576,6 +582,6 @@ mod tests {
         assert_eq!(current.bin(), None);
         assert!(current.serves(Order::of(8)) && !current.serves(Order::of(9)));
         assert!(current.with_type(UNMOVABLE).bin().is_some(), "its CPU looks for it under the other type");
-        assert_eq!(FRESH.with_current(true).bin().unwrap().class, WHOLE);
+        assert!(FRESH.with_current(true).bin().is_none() && FRESH.with_current(true).is_emptied());
     }
 }

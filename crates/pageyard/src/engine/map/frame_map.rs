@@ -198,18 +198,24 @@ impl<'m> FrameMap<'m> {
         &self.bits[first..first + core::hint::black_box(WORDS)]
     }
 
-    /// Takes one block of at most word size from a reservation, where a spoiled word, or a whole one if that is wanted,
-    /// has one and no other claim is faster; [`FrameMap::claim_one_of_any`] finds the others.
+    /// Takes one block of at most word size from a reservation, where a word has one and no other claim is faster:
+    /// unless a whole word is wanted, or the pageblock was `WHOLE`, one that is spoiled already.
+    /// [`FrameMap::claim_one_of_any`] finds the others.
     #[inline(always)]
-    pub(crate) fn claim_one(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
+    pub(crate) fn claim_one<const WHOLE: bool>(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
         let words = &self.bits[block.get() * WORDS..][..WORDS];
-        let spoiled = |free| if free == WORD_MASK { 0 } else { free };
+        let spoiled = |free| if free == WORD_MASK && !WHOLE { 0 } else { free };
         match order.get() {
-            0 => Self::take_one(words, spoiled, |starts| pick_of(starts, 0)),
-            WORD_ORDER => Self::take_one(words, |free| if free == WORD_MASK { free } else { 0 }, |word| word),
+            0 => Self::take_one(words, spoiled, |starts| pick_of(starts, 0), |at| at + 1),
+            WORD_ORDER => {
+                let whole = |free| if free == WORD_MASK { free } else { 0 };
+                Self::take_one(words, whole, |word| word, |at| at + 1)
+            }
             _ => {
-                let fits = |free| if free == WORD_MASK { 0 } else { runs(free, order.get()) };
-                Self::take_one(words, fits, |starts| pick_of(starts, order.get()))
+                let fits = |free| runs(spoiled(free), order.get());
+                // Hidden from the compiler, which would unroll the loop.
+                let next = |at| core::hint::black_box(at + 1);
+                Self::take_one(words, fits, |starts| pick_of(starts, order.get()), next)
             }
         }
     }
@@ -217,21 +223,27 @@ impl<'m> FrameMap<'m> {
     /// Takes a block from the first word in whose free bits `fits` finds some, unless another claim is faster: the one
     /// that `pick` picks of them.
     #[inline(always)]
-    fn take_one(words: &[A64], fits: impl Fn(u64) -> u64, pick: impl Fn(u64) -> u64) -> Option<TookOne> {
+    fn take_one(
+        words: &[A64],
+        fits: impl Fn(u64) -> u64,
+        pick: impl Fn(u64) -> u64,
+        next: impl Fn(usize) -> usize,
+    ) -> Option<TookOne> {
         let mut at = 0;
-        let (old, found) = loop {
+        let (word, old, found) = loop {
+            let word = words.get(at)?;
             // ORDER: SeqCst, as in `free_bits`.
-            let old = words.get(at)?.load(SeqCst);
+            let old = word.load(SeqCst);
             let found = fits(!old & WORD_MASK);
             if found != 0 {
-                break (old, found);
+                break (word, old, found);
             }
-            // Hidden from the compiler, which would unroll the loop.
-            at = core::hint::black_box(at + 1);
+            at = next(at);
         };
         let mask = pick(found);
-        // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done with them.
-        let took = words[at].compare_exchange(old, old | mask, AcqRel, Relaxed).is_ok();
+        // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done with
+        // them.
+        let took = word.compare_exchange(old, old | mask, AcqRel, Relaxed).is_ok();
         took.then_some(TookOne { word: at, mask, free: !old & WORD_MASK })
     }
 
@@ -398,16 +410,28 @@ impl<'m> FrameMap<'m> {
     #[inline(always)]
     pub(crate) fn release_inside(&self, frame: FrameIdx, order: Order, hint: u8) -> u8 {
         let free = self.release_bits(frame.block(), frame.word(), run_of(frame.bit(), order.get()));
-        if free == WORD_MASK { self.run_around(frame.block()) } else { run_with(free, frame, order, hint) }
+        if free == WORD_MASK {
+            self.run_above_hint(frame.block(), hint)
+        } else {
+            run_with(free, frame, order, hint)
+        }
     }
 
-    /// Releases a block larger than a word; returns the largest run that it is part of.
-    pub(crate) fn release_words(&self, frame: FrameIdx, order: Order) -> u8 {
+    /// Releases a block larger than a word; returns the largest run that it is part of, or 0 if that does not exceed
+    /// `hint`.
+    pub(crate) fn release_words(&self, frame: FrameIdx, order: Order, hint: u8) -> u8 {
         let words = 1 << (order.get() - WORD_ORDER);
         for w in frame.word()..frame.word() + words {
             self.release_bits(frame.block(), w, WORD_MASK);
         }
-        self.run_around(frame.block())
+        self.run_above_hint(frame.block(), hint)
+    }
+
+    /// Returns the largest run in a pageblock in which a word has just become entirely free, or 0 where none can exceed
+    /// `hint`.
+    #[inline(always)]
+    fn run_above_hint(&self, block: BlockIdx, hint: u8) -> u8 {
+        if hint >= BLOCK_ORDER - 1 { 0 } else { self.run_around(block) }
     }
 
     /// Releases frames; returns the largest run among and around them, or 0 if none exceeds `hint`.
@@ -460,10 +484,19 @@ impl<'m> FrameMap<'m> {
         best
     }
 
-    /// Returns whether a pageblock has a run of the order that its hint says, or a larger one.
-    #[inline]
-    pub(crate) fn keeps_hint(&self, block: BlockIdx, hint: u8) -> bool {
-        self.scan_for(block, hint) >= Some(hint)
+    /// Returns whether a pageblock, of which a frame was taken, has a run of the order that its hint says, or a larger
+    /// one.
+    pub(crate) fn keeps_hint(&self, taken: FrameIdx, hint: u8) -> bool {
+        (hint == BLOCK_ORDER - 1 && self.other_half_is_free(taken))
+            || self.scan_for(taken.block(), hint) >= Some(hint)
+    }
+
+    /// Returns whether the half of a pageblock that a frame does not belong to is free: no hint is too large then.
+    pub(crate) fn other_half_is_free(&self, frame: FrameIdx) -> bool {
+        const HALF: usize = WORDS / 2;
+        let other = frame.block().get() * WORDS + if frame.word() < HALF { HALF } else { 0 };
+        // ORDER: SeqCst, as in `free_bits`.
+        self.bits[other..][..HALF].iter().all(|word| word.load(SeqCst) & WORD_MASK == 0)
     }
 
     /// Clears the free bits of a huge pageblock before it is shattered. No other call looks at its bits.
@@ -749,7 +782,7 @@ mod tests {
         with_frames(1, |f| {
             // In word 2 a pair and four frames are free; all others are whole.
             f.set_taken(FIRST, 2, !0b1111_0011);
-            let any = |order| f.claim_one(FIRST, order).or_else(|| f.claim_one_of_any(FIRST, order));
+            let any = |order| f.claim_one::<false>(FIRST, order).or_else(|| f.claim_one_of_any(FIRST, order));
             let take = |order| any(order).expect("there is one");
             let one = take(Order::ZERO);
             assert_eq!((one.word, one.mask, one.first(FIRST)), (2, 0b1, FIRST.frame(128)));
@@ -783,7 +816,7 @@ mod tests {
             assert_eq!(claim(7), None);
             assert_eq!(f.release_masks(FIRST, &masks_of(0, Order::of(8)), 0), 8);
             assert_eq!(claim(8), Some(FIRST.first_frame()));
-            assert_eq!(f.release_words(FIRST.first_frame(), Order::of(8)), 8);
+            assert_eq!(f.release_words(FIRST.first_frame(), Order::of(8), 7), 8);
         });
     }
 

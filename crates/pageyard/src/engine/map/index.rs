@@ -107,7 +107,7 @@ impl<'m> Index<'m> {
     /// Moves a pageblock between bins after a change of its descriptor.
     #[inline(always)]
     pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
-        if !old.is_off_the_index() || !new.is_off_the_index() {
+        if !old.is_current() || !new.is_current() {
             self.moved_on_it(frames, block, old, new);
         }
     }
@@ -188,8 +188,8 @@ impl<'m> Index<'m> {
         (at >> FAN_ORDER, 1 << (at % FAN))
     }
 
-    /// Returns the first pageblock from `block` to the end of its word that the index lists as whole and of type `ty`. It
-    /// is a hint.
+    /// Returns the first pageblock from `block` to the end of its word that the index lists as whole and of type `ty`.
+    /// It is a hint.
     #[inline(always)]
     pub(crate) fn next_whole(&self, ty: Migratetype, block: BlockIdx) -> Option<BlockIdx> {
         let at = block.get() + self.skew;
@@ -262,8 +262,20 @@ impl<'m> Index<'m> {
     /// Corrects the bitmap of one of the large orders.
     #[inline(never)]
     fn settle_far(&self, word: usize, far: usize) {
-        let full = || self.near.leaf(NEAR - 1, word);
-        self.far.settle(far, word, || runs(full(), far as u8 + 1) != 0);
+        let fact = || runs(self.near.leaf(NEAR - 1, word), far as u8 + 1) != 0;
+        let want = fact();
+        store_load_fence();
+        // Mostly it is right already.
+        let right = if want { self.far.leads_to(far, word) } else { !self.far.has(far, word) };
+        if !right {
+            self.far.settle(far, word, fact);
+        }
+    }
+
+    /// Returns whether some pageblock of type `ty` is in one of `bins`, as far as is known.
+    #[inline(always)]
+    pub(crate) fn has(&self, ty: Migratetype, bins: Bins) -> bool {
+        self.bins.root(ty.index()) & bins.0 != 0
     }
 
     /// Finds the fullest pageblock of type `ty` in one of `bins`, at or after `start` if one is near.

@@ -165,7 +165,7 @@ impl<'m> Forest<'m> {
     }
 
     /// Returns whether a bit is set.
-    #[cfg(all(test, not(pageyard_loom)))]
+    #[inline]
     pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
     }

@@ -27,7 +27,13 @@ impl<'a> CpuLists<'a> {
     #[inline(always)]
     #[must_use]
     pub fn get(self, cpu: CpuId, list: ListIdx) -> Option<List<'a>> {
-        if cpu.0 < self.0.cpus { self.0.nth(cpu.index() * LISTS + list.get()) } else { None }
+        if cpu.0 >= self.0.cpus {
+            return None;
+        }
+        let head = NonNull::new(self.0.header(cpu.index() * LISTS + list.get()).cast_mut())?;
+        // SAFETY: there is such a header, because this CPU uses lists, and its memory was carved from what the pointer
+        //         leads to.
+        Some(unsafe { List::of(head) })
     }
 
     /// Returns where they lie.

@@ -7,6 +7,7 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::MOST_WHOLES;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
+use crate::engine::zone::current::By;
 use pageyard_core::clear::Clear;
 use pageyard_core::observer::Observer;
 use pageyard_core::stats::Counter;
@@ -110,7 +111,7 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
         if frames > 0 {
             let masks = core::mem::replace(&mut self.masks, [0; WORDS]);
             self.yard.count(self.cpu, Counter::Pgfree, frames.into());
-            let released = self.zone.pageblocks.release(self.block, frames, &masks, false, None);
+            let released = self.zone.pageblocks.release(self.block, frames, &masks, false, By::NONE);
             self.yard.add_free(self.zone, self.cpu, released.freed);
         }
     }

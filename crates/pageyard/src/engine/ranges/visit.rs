@@ -9,6 +9,7 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::words::runs;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
+use crate::engine::zone::current::By;
 use crate::engine::zone::pageblocks::{Pageblocks, Take, Want};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::{Caches, Clear};
@@ -269,7 +270,7 @@ struct Lent<'a, 'm> {
 impl Drop for Lent<'_, '_> {
     fn drop(&mut self) {
         let zero = self.zeroed || self.pageblocks.frames.tag(self.frame) == Tag::FreeZero;
-        self.pageblocks.free.add(self.pageblocks.release_block(self.frame, self.order, zero));
+        self.pageblocks.free.add(self.pageblocks.release_block(self.frame, self.order, zero, By::NONE));
     }
 }
 

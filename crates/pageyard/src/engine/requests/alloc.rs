@@ -94,7 +94,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Not inlined, so that the registers and the stack of [`Pageyard::alloc_here`] are free again when the search begins.
+    /// Not inlined, so that the registers and the stack of [`Pageyard::alloc_here`] are free again when the search
+    /// begins.
     #[inline(never)]
     fn alloc_missed(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.alloc_miss(cx, request, || None)

@@ -12,6 +12,7 @@ use crate::engine::pcp::scratch::{Scratch, ScratchArea, StackScratch};
 use crate::engine::pcp::tuning::{ListIdx, MOST_WHOLES};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
+use crate::engine::zone::current::By;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
 use core::ops::Range;
 use pageyard_core::allocator::Cx;
@@ -183,9 +184,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             self.note_whole(cpu, frame);
             zone.pageblocks.release_whole(frame.block(), false)
         } else if zero || order > WORD {
-            zone.pageblocks.release_block(frame, order, zero)
+            zone.pageblocks.release_block(frame, order, zero, By::cpu(cpu))
         } else {
-            zone.pageblocks.release_inside(frame, order, false).freed
+            zone.pageblocks.release_inside(frame, order, false, By::cpu(cpu)).freed
         };
         self.add_free_here(zone, cpu, freed);
     }
@@ -280,7 +281,8 @@ fn release_group(
     let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
     let mut vacant = slot();
     scratch.by_pageblock(group, order, |block, n, masks| {
-        let released = pageblocks.release(block, n << order.get(), masks, zero, vacant);
+        let released =
+            pageblocks.release(block, n << order.get(), masks, zero, By { slot: vacant, ..By::cpu(cpu) });
         freed += released.freed;
         if released.adopted {
             vacant = slot();

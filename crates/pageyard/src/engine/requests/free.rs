@@ -10,6 +10,7 @@ use crate::engine::pcp::tuning::{ListIdx, has_list, list_of};
 use crate::engine::requests::win::Unwon;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
+use crate::engine::zone::current::By;
 use crate::engine::zone::pageblocks::Pageblocks;
 use pageyard_core::allocator::Cx;
 use pageyard_core::block::holders;
@@ -118,8 +119,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         core::mem::forget(live);
     }
 
-    /// Frees one block of which no list took notice: there is none of its order, it was full or in use, the pageblock is
-    /// isolated, or the tag was not the likely one.
+    /// Frees one block of which no list took notice: there is none of its order, it was full or in use, the pageblock
+    /// is isolated, or the tag was not the likely one.
     #[cold]
     #[inline(never)]
     fn free_slow(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
@@ -186,7 +187,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            self.add_free(zone, cx.cpu, zone.pageblocks.release_block(frame, order, true));
+            self.add_free(zone, cx.cpu, zone.pageblocks.release_block(frame, order, true, By::cpu(cx.cpu)));
         }
     }
 

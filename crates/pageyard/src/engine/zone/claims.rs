@@ -1,7 +1,7 @@
 //! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU [works on](super::current), or from
 //! the fullest that fits.
 
-use super::current::{SLOTS, named};
+use super::current::{By, SLOTS, named};
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORD_ORDER, WORDS};
 use crate::engine::map::count::FrameDelta;
@@ -12,7 +12,6 @@ use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{CpuId, Order};
-use pageyard_sync::A64;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
@@ -26,12 +25,20 @@ impl Pageblocks<'_> {
     pub(crate) fn claim(&self, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         let parts = want.order < PAGEBLOCK;
         if parts {
-            for slot in self.slots(want.cpu, want.ty) {
-                let Some(block) = named(slot) else { continue };
+            let mut emptied = None;
+            for block in self.slots(want.cpu, want.ty).iter().filter_map(named) {
                 effort.step();
-                if let Some(got) = self.claim_of(block, want, Take::Same, false) {
+                if self.frames.state(block).is_emptied() {
+                    emptied = Some(block);
+                } else if let Some(got) = self.claim_of(block, want, Take::Same, false) {
                     return Some(got);
                 }
+            }
+            if let Some(block) = emptied
+                && self.may_break_wholes(want.ty, want.order)
+                && let Some(got) = self.claim_of(block, want, Take::Same, false)
+            {
+                return Some(got);
             }
         }
         let start = self.start_of(want.cpu);
@@ -39,8 +46,7 @@ impl Pageblocks<'_> {
         // Its own part of the zone comes first: pageblocks that CPUs share cost all of them. Pageblocks that are free
         // as a whole are spared until no CPU has others, unless there are many.
         let part = start..BlockIdx::new(start.get() + self.frames.len() / self.cpus().next_power_of_two());
-        let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
-        let near_bins = if many { bins } else { bins.partly_used() };
+        let near_bins = if self.is_mostly_free() { bins } else { bins.partly_used() };
         let mut own = parts && !part.is_empty();
         for _ in 0..CLAIM_TRIES {
             let near = if own { self.index.find_within(want.ty, near_bins, &part, effort) } else { None };
@@ -53,14 +59,11 @@ impl Pageblocks<'_> {
             }
             self.index.settle(&self.frames, bin, found);
         }
-        if parts {
-            self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
-        } else {
-            None
-        }
+        self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
     }
 
-    /// Claims blocks from a pageblock of type `from` that some CPU works on, and so no bin has.
+    /// Claims blocks from a pageblock of type `from` that some CPU works on, and so no bin has; returns its state
+    /// before.
     #[cold]
     pub(crate) fn claim_from_others(
         &self,
@@ -68,7 +71,7 @@ impl Pageblocks<'_> {
         from: Migratetype,
         how: impl Fn(BlockState) -> Take,
         effort: &mut SearchEffort,
-    ) -> Option<(Got, Take)> {
+    ) -> Option<(Got, BlockState)> {
         let slots = self.cpu_ids().flat_map(|cpu| self.slots(cpu, from));
         for block in slots.filter_map(named) {
             let state = self.frames.state(block);
@@ -78,7 +81,7 @@ impl Pageblocks<'_> {
             effort.step();
             let how = how(state);
             if let Some(got) = self.claim_of(block, want, how, matches!(how, Take::Convert { .. })) {
-                return Some((got, how));
+                return Some((got, state));
             }
         }
         None
@@ -253,37 +256,31 @@ impl Pageblocks<'_> {
     // Releases, here because they make pageblocks current too.
 
     /// Releases the `n` frames in `masks` of one pageblock, which the caller owns; their tags say `Free` already.
-    /// `slot`, if given, is one of the CPU's, into which the pageblock can be put.
-    pub(crate) fn release(
-        &self,
-        block: BlockIdx,
-        n: u32,
-        masks: &Masks,
-        zero: bool,
-        slot: Option<(Migratetype, &A64)>,
-    ) -> Released {
+    /// `by` is the CPU, if it may go on working on the pageblock, and with a slot of its own, into which the pageblock
+    /// can be put.
+    pub(crate) fn release(&self, block: BlockIdx, n: u32, masks: &Masks, zero: bool, by: By<'_>) -> Released {
         debug_assert_eq!(n, masks.iter().map(|m| m.count_ones()).sum());
         let hint = self.prepare_release(block, zero);
         let run = self.frames.release_masks(block, masks, hint);
-        self.end_release(block, n, (hint, run), slot)
+        self.end_release(block, n, (hint, run), by)
     }
 
     /// Releases one block, below a pageblock's order, that the caller owns; the tags of its frames say so already.
-    pub(crate) fn release_one(&self, frame: FrameIdx, order: Order, zero: bool) -> Released {
+    pub(crate) fn release_one(&self, frame: FrameIdx, order: Order, zero: bool, by: By<'_>) -> Released {
         if order.get() <= WORD_ORDER {
-            return self.release_inside(frame, order, zero);
+            return self.release_inside(frame, order, zero, by);
         }
         let hint = self.prepare_release(frame.block(), zero);
-        let run = self.frames.release_words(frame, order);
-        self.end_release(frame.block(), 1 << order.get(), (hint, run), None)
+        let run = self.frames.release_words(frame, order, hint);
+        self.end_release(frame.block(), 1 << order.get(), (hint, run), by)
     }
 
     /// The same for a block of at most a word's order, inlined.
     #[inline(always)]
-    pub(crate) fn release_inside(&self, frame: FrameIdx, order: Order, zero: bool) -> Released {
+    pub(crate) fn release_inside(&self, frame: FrameIdx, order: Order, zero: bool, by: By<'_>) -> Released {
         let hint = self.prepare_release(frame.block(), zero);
         let run = self.frames.release_inside(frame, order, hint);
-        self.end_release(frame.block(), 1 << order.get(), (hint, run), None)
+        self.end_release(frame.block(), 1 << order.get(), (hint, run), by)
     }
 
     /// Sees to what a pageblock's flags say of free frames, before some are given: a claim reads them after it took
@@ -299,28 +296,26 @@ impl Pageblocks<'_> {
         state.hint()
     }
 
-    /// Counts `n` frames of a pageblock whose bits were given. The largest run among and around them is `run`, or 0 where
-    /// that is not above the `hint` that was read before.
+    /// Counts `n` frames of a pageblock whose bits were given. The largest run among and around them is `run`, or 0
+    /// where that is not above the `hint` that was read before.
     #[inline(always)]
-    fn end_release(
-        &self,
-        block: BlockIdx,
-        n: u32,
-        (hint, run): (u8, u8),
-        slot: Option<(Migratetype, &A64)>,
-    ) -> Released {
+    fn end_release(&self, block: BlockIdx, n: u32, (hint, run): (u8, u8), by: By<'_>) -> Released {
         let raise = |s: BlockState| {
             // Lowered meanwhile: what was not above it then may be now.
             let run = if s.hint() < hint { self.run_now(block).max(run) } else { run };
             let next = s.release(n, run);
-            let goes_on = slot.is_some_and(|(ty, _)| ty == s.migratetype() && next.free() <= MOST_FREE);
+            // Only a pageblock that a slot of this CPU names stays emptied: others are found when they are whole.
+            if next.is_emptied() && !by.works_on(self, block, s.migratetype()) {
+                return Some(next.with_current(false));
+            }
+            let goes_on = by.slot.is_some_and(|(ty, _)| ty == s.migratetype() && next.free() <= MOST_FREE);
             Some(if goes_on { next.with_current(true) } else { next })
         };
         let Some(change) = self.frames.update(block, raise) else {
             return Released { freed: FrameDelta::ZERO, adopted: false };
         };
         let adopted = change.new.is_current() && !change.old.is_current();
-        if let Some((_, slot)) = slot
+        if let Some((_, slot)) = by.slot
             && adopted
         {
             self.work_on(slot, block);

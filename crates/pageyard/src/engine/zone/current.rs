@@ -2,14 +2,18 @@
 //!
 //! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so taking
 //! frames from them and giving some back writes nothing that CPUs share; other CPUs find them through the CPU's slots,
-//! when no bin has anything. While nothing runs, every pageblock marked as current has a slot that names it: the thread
+//! when no bin has anything. One whose last frame comes back to the CPU that works on it stays current, *emptied*: it
+//! serves that CPU where a pageblock that is free as a whole would, and whoever needs such a pageblock and finds none.
+//! While nothing runs, every pageblock marked as current has a slot that names it: the thread
 //! that marks one then puts it into a slot, and the thread that takes it out unmarks it. (A slot can name a pageblock
 //! that is not marked, which is on a bin.)
 
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
+use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::masks_of;
+use crate::engine::map::index::Bins;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::{A64, AcqRel, Relaxed};
@@ -20,6 +24,32 @@ pub(super) const SLOTS: usize = if cfg!(pageyard_loom) { 1 } else { 4 };
 /// Slots of a CPU, whole cache lines.
 pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 
+/// Who releases.
+#[derive(Clone, Copy)]
+pub(crate) struct By<'a> {
+    /// The CPU, whose current pageblock may stay that when its last frame comes back.
+    pub(crate) cpu: Option<CpuId>,
+    /// A slot of that CPU with nothing in it, and the type that it is for.
+    pub(crate) slot: Option<(Migratetype, &'a A64)>,
+}
+
+impl By<'_> {
+    /// No CPU that goes on working on the pageblock.
+    pub(crate) const NONE: By<'static> = By { cpu: None, slot: None };
+
+    /// A CPU.
+    #[inline(always)]
+    pub(crate) const fn cpu(cpu: CpuId) -> By<'static> {
+        By { cpu: Some(cpu), slot: None }
+    }
+
+    /// Returns whether the CPU works on a pageblock.
+    #[cold]
+    pub(super) fn works_on(&self, zone: &Pageblocks<'_>, block: BlockIdx, ty: Migratetype) -> bool {
+        self.cpu.is_some_and(|cpu| zone.works_on(cpu, ty, block))
+    }
+}
+
 impl Pageblocks<'_> {
     /// Claims one block of an order below a pageblock's from what a CPU works on, where no bin of the index is
     /// concerned: the usual case, in two locked instructions up to a word's order. Its frames are still to be taken off
@@ -29,41 +59,73 @@ impl Pageblocks<'_> {
         for slot in self.slots(cpu, ty) {
             let Some(block) = named(slot) else { continue };
             // On no bin before and after, so there is no bin to settle.
-            if self.frames.update(block, |s| s.claim_in_place(order, ty)).is_none() {
+            if self.frames.update(block, |s| s.claim_in_place(order, ty, true)).is_none() {
                 continue;
             }
-            if order.get() > WORD_ORDER {
-                return self.claim_words_here(block, order);
-            }
-            let Some(took) = self.frames.claim_one(block, order) else {
-                return self.claim_any_here(block, order);
-            };
-            // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that
-            // hold zeros.
-            let state = self.frames.state(block);
-            let first = took.first(block);
-            let spoils = took.breaks(order, state.hint()) && !self.frames.keeps_hint(block, state.hint());
-            if spoils || (order > Order::ZERO && state.has_zero()) {
-                return self.end_claim(block, order, Some(first), false);
-            }
-            return Some(first);
+            return self.take_here::<false>(block, order);
         }
-        None
+        self.claim_emptied_here(cpu, ty, order)
+    }
+
+    /// The same from an emptied pageblock.
+    #[inline(never)]
+    fn claim_emptied_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<FrameIdx> {
+        if !self.may_break_wholes(ty, order) {
+            return None;
+        }
+        let mut blocks = self.slots(cpu, ty).iter().filter_map(named);
+        let reserves = |s: BlockState| s.claim_in_place(order, ty, false);
+        let block = blocks.find(|block| self.frames.update(*block, reserves).is_some())?;
+        self.take_emptied(block, order)
+    }
+
+    #[inline(never)]
+    fn take_emptied(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+        self.take_here::<true>(block, order)
+    }
+
+    /// Takes a block that was reserved in a pageblock that the CPU works on, which was `WHOLE` before.
+    #[inline(always)]
+    fn take_here<const WHOLE: bool>(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+        if order.get() > WORD_ORDER {
+            return self.take_words_here(block, order);
+        }
+        let Some(took) = self.frames.claim_one::<WHOLE>(block, order) else {
+            return self.take_any_here(block, order);
+        };
+        // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that hold
+        // zeros.
+        let state = self.frames.state(block);
+        let first = took.first(block);
+        let spoils = took.breaks(order, state.hint()) && !self.frames.keeps_hint(first, state.hint());
+        if spoils || (order > Order::ZERO && state.has_zero()) {
+            return self.end_claim(block, order, Some(first), false);
+        }
+        Some(first)
     }
 
     /// Takes a block of at most a word's order, which is reserved, from any word.
     #[cold]
     #[inline(never)]
-    fn claim_any_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+    fn take_any_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
         let took = self.frames.claim_one_of_any(block, order);
         self.end_claim(block, order, took.map(|took| took.first(block)), false)
     }
 
     /// Takes the words of a block that is larger than one, and reserved.
     #[inline(never)]
-    fn claim_words_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+    fn take_words_here(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
         let mut returned_bits = false;
         let took = self.frames.claim_words(block, order, &mut returned_bits);
+        // As in `take_here`.
+        let state = self.frames.state(block);
+        if let Some(first) = took
+            && !returned_bits
+            && !state.has_zero()
+            && self.frames.other_half_is_free(first)
+        {
+            return Some(first);
+        }
         self.end_claim(block, order, took, returned_bits)
     }
 
@@ -93,6 +155,18 @@ impl Pageblocks<'_> {
         Some(first)
     }
 
+    /// Returns whether blocks of a type may come from pageblocks that are free as a whole: no other serves them, or
+    /// more than half of the zone is free.
+    #[inline]
+    pub(super) fn may_break_wholes(&self, ty: Migratetype, order: Order) -> bool {
+        !self.index.has(ty, Bins::fitting(order).partly_used()) || self.is_mostly_free()
+    }
+
+    /// Returns whether more than half of the zone is free.
+    pub(super) fn is_mostly_free(&self) -> bool {
+        self.free_above(self.span.managed.0 / 2, 1) > 0
+    }
+
     pub(super) fn cpus(&self) -> usize {
         self.current.len() / SLOTS_OF_CPU
     }
@@ -111,6 +185,35 @@ impl Pageblocks<'_> {
     /// a current one.
     pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: Migratetype) -> bool {
         self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
+    }
+
+    /// Returns whether a CPU works on a pageblock under this type.
+    #[inline]
+    pub(super) fn works_on(&self, cpu: CpuId, ty: Migratetype, block: BlockIdx) -> bool {
+        self.slots(cpu, ty).iter().any(|slot| named(slot) == Some(block))
+    }
+
+    /// Returns whether some CPU has an emptied pageblock of a type.
+    #[cfg(not(pageyard_loom))]
+    pub(crate) fn has_emptied(&self, ty: Migratetype) -> bool {
+        let emptied = |s: BlockState| s.is_emptied() && s.has_type(ty);
+        let mut blocks = self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).filter_map(named);
+        blocks.any(|block| emptied(self.frames.state(block)))
+    }
+
+    /// Puts every emptied pageblock back on its bin, where runs of pageblocks are looked for. Returns whether there was
+    /// one.
+    #[cold]
+    pub(super) fn let_go_of_emptied(&self) -> bool {
+        let mut any = false;
+        let let_go = |s: BlockState| s.is_emptied().then(|| s.with_current(false));
+        for block in self.current.iter().filter_map(named) {
+            if let Some(change) = self.frames.update(block, let_go) {
+                self.index.moved(&self.frames, block, change.old, change.new);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.

@@ -25,8 +25,14 @@ impl Pageblocks<'_> {
             return None;
         }
         let start = cpu.index() << (order.get() - BLOCK_ORDER);
+        let start = BlockIdx::new(start % self.frames.len());
         for _ in 0..RUN_TRIES {
-            let first = self.index.find_run(order, BlockIdx::new(start % self.frames.len()), effort)?;
+            let Some(first) = self.index.find_run(order, start, effort) else {
+                if self.let_go_of_emptied() {
+                    continue;
+                }
+                return None;
+            };
             effort.step();
             if self.claim_run_at(first, order, ty, false) {
                 return Some(first);

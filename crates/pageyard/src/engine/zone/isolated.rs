@@ -1,6 +1,7 @@
 //! Pageblocks that a call takes out of allocation, and claims of frames in them: nothing else is served from there.
 
 use super::Zone;
+use super::current::By;
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BLOCK_FRAMES, BlockIdx, FrameIdx};
 use crate::engine::map::frame_map::for_each_down;
@@ -53,7 +54,7 @@ impl Pageblocks<'_> {
             return self.free.add(self.release_whole(first.block(), false));
         }
         let masks = masks_of_stretch(first.offset(), n);
-        self.free.add(self.release(first.block(), n, &masks, false, None).freed);
+        self.free.add(self.release(first.block(), n, &masks, false, By::NONE).freed);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
-use super::current::SLOTS_OF_CPU;
+use super::current::{By, SLOTS_OF_CPU};
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, MAX_RUN, PAGEBLOCK, WORD_ORDER,
 };
@@ -299,7 +299,7 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Releases one block whose tag was won already; returns what to add to the count of free frames.
-    pub(crate) fn release_block(&self, frame: FrameIdx, order: Order, zero: bool) -> FrameDelta {
+    pub(crate) fn release_block(&self, frame: FrameIdx, order: Order, zero: bool, by: By<'_>) -> FrameDelta {
         let block = frame.block();
         if order >= PAGEBLOCK {
             if zero {
@@ -316,7 +316,7 @@ impl<'m> Pageblocks<'m> {
                 self.frames.set_tag(f, Tag::FreeZero);
             }
         }
-        self.release_one(frame, order, zero).freed
+        self.release_one(frame, order, zero, by).freed
     }
 
     // Transitions of a pageblock as such.

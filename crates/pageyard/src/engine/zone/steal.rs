@@ -2,7 +2,7 @@
 //! high-order requests that cannot wait.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, PAGEBLOCK};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
@@ -64,11 +64,13 @@ impl Pageblocks<'_> {
                 true => Take::Convert { from },
                 false => Take::Borrow { from },
             };
-            if want.order < PAGEBLOCK
-                && let Some((got, how)) = self.claim_from_others(want, from, how, effort)
-            {
-                let converted = matches!(how, Take::Convert { .. });
-                return Some((got, if converted { Stolen::Converted } else { Stolen::Borrowed }));
+            if let Some((got, before)) = self.claim_from_others(want, from, how, effort) {
+                let stolen = match how(before) {
+                    _ if before.is_emptied() => Stolen::Whole,
+                    Take::Convert { .. } => Stolen::Converted,
+                    _ => Stolen::Borrowed,
+                };
+                return Some((got, stolen));
             }
         }
         None

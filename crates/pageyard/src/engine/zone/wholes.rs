@@ -46,8 +46,8 @@ impl Pageblocks<'_> {
         (n, claimed)
     }
 
-    /// Claims a pageblock of type `ty` as a whole: `near`, or one after it in its word of the index. Its frames are still
-    /// to be taken off the count of free ones. Where there is none, [`Pageblocks::claim`] finds out why.
+    /// Claims a pageblock of type `ty` as a whole: `near`, or one after it in its word of the index. Its frames are
+    /// still to be taken off the count of free ones. Where there is none, [`Pageblocks::claim`] finds out why.
     #[inline(always)]
     pub(crate) fn claim_whole_near(&self, ty: Migratetype, near: BlockIdx) -> Option<BlockIdx> {
         if near.get() >= self.frames.len() {

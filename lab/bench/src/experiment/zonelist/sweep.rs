@@ -43,7 +43,7 @@ pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchEr
     for (done, batch) in batches.iter().enumerate() {
         run.at("called and inlined", done, batches.len());
         let series =
-            forms((&machine, &machine.allocator().inner()), &[Called, Inlined, Called], *batch, (&team, run));
+            forms((&machine, machine.allocator().inner()), &[Called, Inlined, Called], *batch, (&team, run));
         let name = format!("alloc-odr0-{batch}");
         rows.section(SECTION);
         for (column, s) in [CALLED, INLINED].into_iter().zip(&series) {
