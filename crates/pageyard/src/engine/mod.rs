@@ -19,8 +19,8 @@
 //! * `config`: how an instance is set up; `yard`: an instance and its construction; `managed`: how much memory it has,
 //!   which watermarks follow.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
-//!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
-//!   served from.
+//!   several that try; `bulk`; `batches`: what moves between zones and lists; `here`: the usual request without a list;
+//!   `origin`: which nodes requests were served from.
 //! * `held`: frames that the engine holds for itself while it moves others; `evacuate`: a range emptied.
 //! * `ranges`: frames by their numbers, in any pieces, and memory that comes and goes. `compaction`: blocks and runs of
 //!   pageblocks made free.

@@ -1,5 +1,7 @@
 //! Arithmetic on words of free bits: aligned runs, the largest of them, the lowest few. Pure functions.
 
+use super::geometry::{BLOCK_ORDER, WORD_MASK, WORD_ORDER};
+
 /// Bits at the multiples of 2^k.
 const STARTS: [u64; 7] = [
     u64::MAX,
@@ -88,6 +90,7 @@ pub(crate) const fn largest_of(bits: u64, most: u8) -> u8 {
     }
     largest
 }
+
 /// Returns the `n` lowest set bits, or all where there are fewer.
 #[inline]
 pub(crate) const fn lowest(bits: u64, n: u32) -> u64 {
@@ -149,6 +152,34 @@ pub(crate) const fn pick_of(all: u64, order: u8) -> u64 {
     let first = some & some.wrapping_neg();
     // As many bits from there on.
     first.wrapping_mul(u64::MAX >> (64 - (1u32 << order)))
+}
+
+/// Returns the order of the largest run that was broken in a word: zero if an equal run is left, a pageblock's if the
+/// word was all free and so may be part of a larger run.
+#[inline]
+pub(crate) fn run_broken(free: u64, taken: u64) -> u8 {
+    if free & WORD_MASK == WORD_MASK {
+        return BLOCK_ORDER;
+    }
+    let before = largest(free & WORD_MASK);
+    if before == largest(free & WORD_MASK & !taken) { 0 } else { before.unwrap_or(0) }
+}
+
+/// Returns the order of the largest run in a word, or 0 if none exceeds `hint`.
+#[inline(always)]
+pub(crate) fn run_above(free: u64, hint: u8) -> u8 {
+    if hint < WORD_ORDER && runs(free, hint + 1) != 0 { largest(free).unwrap_or(0) } else { 0 }
+}
+
+/// Returns the largest run of a word's free bits that a block of `order` at `bit` is part of, or 0 if that does not
+/// exceed `hint`. A run of other frames is told by the release that completed it.
+#[inline(always)]
+pub(crate) fn run_with(free: u64, bit: u32, order: u8, hint: u8) -> u8 {
+    let (mut run, mut next) = if hint < order { (order, order + 1) } else { (0, hint + 1) };
+    while next < WORD_ORDER && free | !run_of(bit, next) == u64::MAX {
+        (run, next) = (next, next + 1);
+    }
+    run
 }
 
 #[cfg(test)]

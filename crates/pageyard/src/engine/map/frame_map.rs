@@ -16,18 +16,15 @@ use super::watch::DescriptorWatch;
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS,
 };
-use crate::engine::words::{largest, largest_of, lowest, pick, pick_of, pick_one, run_of, runs};
+use crate::engine::words::{lowest, pick, pick_of, pick_one, run_above, run_broken, run_of, run_with, runs};
 use pageyard_core::units::Order;
-use pageyard_sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
+use pageyard_sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst};
 
 /// The bits of a pageblock's frames: those taken, or those to release.
 pub(crate) type Masks = [u64; WORDS];
 
 /// Scans of all words before a claim returns the rest of its reservation.
 const PASSES: usize = 4;
-
-/// Attempts to correct a hint before giving up.
-const HINT_TRIES: usize = 8;
 
 /// A descriptor before and after a transition.
 #[derive(Clone, Copy)]
@@ -92,7 +89,7 @@ impl TookOne {
 #[derive(Clone, Copy)]
 pub(crate) struct FrameMap<'m> {
     tags: &'m [A8],
-    bits: &'m [A64],
+    pub(super) bits: &'m [A64],
     /// Each pageblock's descriptor followed by its bias: a free reads both.
     blocks: &'m [A64],
 }
@@ -114,7 +111,7 @@ impl<'m> FrameMap<'m> {
 
     /// Returns the word of a descriptor.
     #[inline(always)]
-    fn descriptor(&self, block: BlockIdx) -> &'m A64 {
+    pub(super) fn descriptor(&self, block: BlockIdx) -> &'m A64 {
         &self.blocks[block.get() * PAIR]
     }
 
@@ -413,7 +410,7 @@ impl<'m> FrameMap<'m> {
         if free == WORD_MASK {
             self.run_above_hint(frame.block(), hint)
         } else {
-            run_with(free, frame, order, hint)
+            run_with(free, frame.bit(), order.get(), hint)
         }
     }
 
@@ -425,13 +422,6 @@ impl<'m> FrameMap<'m> {
             self.release_bits(frame.block(), w, WORD_MASK);
         }
         self.run_above_hint(frame.block(), hint)
-    }
-
-    /// Returns the largest run in a pageblock in which a word has just become entirely free, or 0 where none can exceed
-    /// `hint`.
-    #[inline(always)]
-    fn run_above_hint(&self, block: BlockIdx, hint: u8) -> u8 {
-        if hint >= BLOCK_ORDER - 1 { 0 } else { self.run_around(block) }
     }
 
     /// Releases frames; returns the largest run among and around them, or 0 if none exceeds `hint`.
@@ -448,55 +438,6 @@ impl<'m> FrameMap<'m> {
         }
         // Words that are free as wholes may be parts of a larger run: looked for once, behind the last of them.
         if fills { self.run_around(block) } else { run }
-    }
-
-    /// Returns the largest run in a pageblock in which a word has just become entirely free.
-    fn run_around(&self, block: BlockIdx) -> u8 {
-        store_load_fence();
-        self.scan(block).map_or(WORD_ORDER, |run| run.min(BLOCK_ORDER - 1))
-    }
-
-    /// Returns the largest run of free bits in a pageblock.
-    pub(crate) fn scan(&self, block: BlockIdx) -> Option<u8> {
-        self.scan_for(block, u8::MAX)
-    }
-
-    /// Returns a run of free bits in a pageblock, of at least order `enough` if there is one: the largest, or the first
-    /// that was found.
-    fn scan_for(&self, block: BlockIdx, enough: u8) -> Option<u8> {
-        let words = &self.bits[block.get() * WORDS..][..WORDS];
-        // ORDER: SeqCst, as in `free_bits`.
-        let free = |word: &A64| !word.load(SeqCst) & WORD_MASK;
-        let mut full = 0u64;
-        for (w, word) in words.iter().enumerate() {
-            full |= u64::from(free(word) == WORD_MASK) << w;
-        }
-        if full != 0 {
-            return Some(largest_of(full, BLOCK_ORDER - WORD_ORDER) + WORD_ORDER);
-        }
-        let mut best = None;
-        for word in words {
-            best = best.max(largest(free(word)));
-            if best >= Some(enough) {
-                break;
-            }
-        }
-        best
-    }
-
-    /// Returns whether a pageblock, of which a frame was taken, has a run of the order that its hint says, or a larger
-    /// one.
-    pub(crate) fn keeps_hint(&self, taken: FrameIdx, hint: u8) -> bool {
-        (hint == BLOCK_ORDER - 1 && self.other_half_is_free(taken))
-            || self.scan_for(taken.block(), hint) >= Some(hint)
-    }
-
-    /// Returns whether the half of a pageblock that a frame does not belong to is free: no hint is too large then.
-    pub(crate) fn other_half_is_free(&self, frame: FrameIdx) -> bool {
-        const HALF: usize = WORDS / 2;
-        let other = frame.block().get() * WORDS + if frame.word() < HALF { HALF } else { 0 };
-        // ORDER: SeqCst, as in `free_bits`.
-        self.bits[other..][..HALF].iter().all(|word| word.load(SeqCst) & WORD_MASK == 0)
     }
 
     /// Clears the free bits of a huge pageblock before it is shattered. No other call looks at its bits.
@@ -522,33 +463,6 @@ impl<'m> FrameMap<'m> {
             self.bits[block.get() * WORDS + word].store(!free & WORD_MASK, Relaxed);
         }
         differ
-    }
-
-    /// Lowers a descriptor's hint to the truth; returns the descriptor before and after that.
-    ///
-    /// The compare-and-swap fails if anything was released since the bits were read, because that bumps the sequence.
-    pub(crate) fn correct_hint(&self, block: BlockIdx) -> Change {
-        let mut state = self.state(block);
-        for _ in 0..HINT_TRIES {
-            // No call looks at the bits of a huge pageblock.
-            if state.is_whole() || state.is_huge() || state.hint() == 0 {
-                return Change { old: state, new: state };
-            }
-            // Even where nothing is free for a claim: bits may still be set, for reservations that have not taken them
-            // yet and releases that are not counted yet, and only their runs say how far the hint may be lowered.
-            let run = self.scan_for(block, state.hint()).unwrap_or(0);
-            if run >= state.hint() {
-                return Change { old: state, new: state };
-            }
-            let lower = state.with_hint(run);
-            // ORDER: SeqCst, as in `update`, and on failure too: the next scan must see the bits that were given before
-            // the transition that was read instead.
-            match self.descriptor(block).compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
-                Ok(_) => return Change { old: state, new: lower },
-                Err(now) => state = BlockState::from_bits(now),
-            }
-        }
-        Change { old: state, new: state }
     }
 
     // Tags.
@@ -675,34 +589,6 @@ impl<'m> FrameMap<'m> {
         }
         zero
     }
-}
-
-/// Returns the order of the largest run that was broken in a word: zero if an equal run is left, a pageblock's if the
-/// word was all free and so may be part of a larger run.
-#[inline]
-fn run_broken(free: u64, taken: u64) -> u8 {
-    if free & WORD_MASK == WORD_MASK {
-        return BLOCK_ORDER;
-    }
-    let before = largest(free & WORD_MASK);
-    if before == largest(free & WORD_MASK & !taken) { 0 } else { before.unwrap_or(0) }
-}
-
-/// Returns the order of the largest run in a word, or 0 if none exceeds `hint`.
-#[inline(always)]
-fn run_above(free: u64, hint: u8) -> u8 {
-    if hint < WORD_ORDER && runs(free, hint + 1) != 0 { largest(free).unwrap_or(0) } else { 0 }
-}
-
-/// Returns the largest run of a word's free bits that a block is part of, or 0 if that does not exceed `hint`. A run of
-/// other frames is told by the release that completed it.
-#[inline(always)]
-fn run_with(free: u64, block: FrameIdx, order: Order, hint: u8) -> u8 {
-    let (mut run, mut next) = if hint < order.get() { (order.get(), order.get() + 1) } else { (0, hint + 1) };
-    while next < WORD_ORDER && free | !run_of(block.bit(), next) == u64::MAX {
-        (run, next) = (next, next + 1);
-    }
-    run
 }
 
 /// Returns the masks of the `2^order` frames at `offset` in a pageblock.

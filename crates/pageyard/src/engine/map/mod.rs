@@ -2,7 +2,8 @@
 //!
 //! From the bottom up: `type_code` numbers migratetypes; `tag` and `descriptor` are packed values with pure
 //! transitions, `holes` those of pageblocks without managed frames; `watch` rereads a descriptor; `eight` handles eight
-//! tags at once; `bias` decides how tags are won; `frame_map` holds them; `stretch` maps a range of frames to bits;
+//! tags at once; `bias` decides how tags are won; `frame_map` holds them; `hint` keeps what a descriptor says of its
+//! largest run; `stretch` maps a range of frames to bits;
 //! `tree` and `index` find pageblocks that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of
 //! free frames.
 
@@ -12,6 +13,7 @@ pub(super) mod cpu_words;
 pub(super) mod descriptor;
 pub(super) mod eight;
 pub(super) mod frame_map;
+pub(super) mod hint;
 #[cfg(not(pageyard_loom))]
 pub(super) mod holes;
 pub(super) mod index;

@@ -1,7 +1,6 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use crate::engine::geometry::{BATCH, BlockIdx, FrameIdx, LARGEST, LINE_WORDS, PAGEBLOCK};
-use crate::engine::map::count::FrameDelta;
+use crate::engine::geometry::{BATCH, FrameIdx, LARGEST, LINE_WORDS, PAGEBLOCK};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::map::type_code::TypeCode;
 use crate::engine::pcp::percpu::PerCpu;
@@ -22,10 +21,6 @@ use pageyard_core::request::{NodeMask, Request, RequestFlags};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Frames, Order, Pfn};
 use pageyard_sync::Relaxed;
-
-/// The word of a CPU's line of efforts that says where it last claimed or released a whole pageblock.
-const WHOLE_WORD: usize = 3;
-const _: () = assert!(WHOLE_WORD < LINE_WORDS);
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
@@ -99,55 +94,6 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     #[inline(never)]
     fn alloc_missed(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.alloc_miss(cx, request, || None)
-    }
-
-    /// Claims a pageblock where this CPU last claimed or released one: it is still in its cache.
-    #[inline(never)]
-    fn claim_whole_here(&self, zone: &Zone<'_>, cpu: CpuId, ty: Migratetype) -> Option<FrameIdx> {
-        // ORDER: Relaxed: a hint, of whatever zone.
-        let near = self.efforts[cpu.index() * LINE_WORDS + WHOLE_WORD].load(Relaxed);
-        let block = zone.pageblocks.claim_whole_near(ty, BlockIdx::new(near as usize))?;
-        self.note_whole(cpu, block.first_frame());
-        Some(block.first_frame())
-    }
-
-    /// Notes where this CPU last claimed or released a whole pageblock.
-    #[inline(always)]
-    pub(super) fn note_whole(&self, cpu: CpuId, frame: FrameIdx) {
-        // ORDER: Relaxed: a hint.
-        self.efforts[cpu.index() * LINE_WORDS + WHOLE_WORD].store(frame.block().get() as u64, Relaxed);
-    }
-
-    /// Allocates a block of an order without a list from the CPU's current pageblock: the usual case for such a
-    /// request, without the search. All that it calls is inlined, up to a word's order.
-    #[inline(always)]
-    fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
-        let (order, ty) = (request.order, request.migratetype);
-        let plain = order <= PAGEBLOCK
-            && request.nodes == NodeMask::ALL
-            && request.migratetype.is_requested()
-            && !request.flags.contains(RequestFlags::ZERO)
-            && !self.wants_zeros(request)
-            && !wants_highatomic(request);
-        if !plain || !self.has_cpu(cx.cpu) {
-            return None;
-        }
-        let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
-        if zone.has_list(order) || !zone.has_above(request, Mark::Low) {
-            return None;
-        }
-        let frame = if order < PAGEBLOCK {
-            zone.pageblocks.claim_here(cx.cpu, ty, order)?
-        } else {
-            self.claim_whole_here(zone, cx.cpu, ty)?
-        };
-        self.add_free_here(zone, cx.cpu, FrameDelta::claimed(1 << order.get()));
-        let pfn = self.hand_out_here(zone, cx, frame, order, ty);
-        self.note_effort(cx.cpu, SearchEffort { steps: 1 });
-        if self.zonelists.several_nodes() {
-            self.note_origin(cx.cpu, request, pfn);
-        }
-        Some(pfn)
     }
 
     /// Serves a request that missed its list. All requests take this one sequence of steps. `help` is the step for
@@ -420,7 +366,14 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// [`Pageyard::hand_out`], inlined.
     #[inline(always)]
-    fn hand_out_here(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order, m: Migratetype) -> Pfn {
+    pub(super) fn hand_out_here(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        frame: FrameIdx,
+        order: Order,
+        m: Migratetype,
+    ) -> Pfn {
         zone.pageblocks.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         let pfn = zone.pageblocks.pfn(frame);
@@ -508,7 +461,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     #[inline]
-    fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
+    pub(super) fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
         let word = &self.efforts[cpu.index() * LINE_WORDS];
         // ORDER: Relaxed: a measure orders nothing.
         if word.load(Relaxed) < u64::from(effort.steps) {

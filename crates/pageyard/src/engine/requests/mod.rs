@@ -4,6 +4,7 @@ pub(super) mod alloc;
 pub(super) mod batches;
 pub(super) mod bulk;
 pub(super) mod free;
+mod here;
 mod origin;
 #[cfg(not(pageyard_loom))]
 pub(super) mod slow_path;
