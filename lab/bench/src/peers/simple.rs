@@ -1,7 +1,7 @@
 //! What a program would use that has no page allocator: a queue, a list behind a lock, a bitmap behind a lock.
 
 use crate::harness::allocator::Allocator;
-use bitmap_allocator::{BitAlloc, BitAlloc16M};
+use bitmap_allocator::{BitAlloc, BitAlloc1M};
 use crossbeam_queue::ArrayQueue;
 use pageyard::{Order, Pfn};
 use std::sync::{Mutex, MutexGuard};
@@ -71,15 +71,16 @@ impl Allocator for LockedList {
 
 /// `bitmap-allocator`, a tree of bitmaps, behind one lock.
 pub(crate) struct LockedBitmap {
-    bits: Mutex<Box<BitAlloc16M>>,
+    bits: Mutex<Box<BitAlloc1M>>,
     order: Order,
 }
 
 impl LockedBitmap {
-    /// Makes one over frames `0..n`, for blocks of `order`.
+    /// Makes one over frames `0..n`, at most 4 GiB of them, for blocks of `order`. A larger one would not fit on a
+    /// thread's stack, where it is made.
     pub fn new(n: u64, order: Order) -> LockedBitmap {
-        let mut bits: Box<BitAlloc16M> = Box::default();
-        bits.insert(0..n as usize);
+        let mut bits: Box<BitAlloc1M> = Box::default();
+        bits.insert(0..(n as usize).min(BitAlloc1M::CAP));
         LockedBitmap { bits: Mutex::new(bits), order }
     }
 }
