@@ -45,6 +45,28 @@ pub struct Outside {
     pub libraries: Vec<PeerLibrary>,
 }
 
+impl Outside {
+    /// Loads libraries of peers.
+    ///
+    /// # Errors
+    /// Why one of them cannot be measured, in one sentence.
+    pub fn load(command: Option<PathBuf>, libraries: &[PathBuf]) -> Result<Outside, String> {
+        let mut loaded: Vec<PeerLibrary> = Vec::new();
+        for path in libraries {
+            let library = PeerLibrary::load(path)?;
+            let name = library.name();
+            if is_measured_here(name) || loaded.iter().any(|other| other.name() == name) {
+                return Err(format!(
+                    "{}: {name} has rows already; give the library another name",
+                    path.display()
+                ));
+            }
+            loaded.push(library);
+        }
+        Ok(Outside { command, libraries: loaded })
+    }
+}
+
 /// The subjects for blocks of one order.
 pub(super) struct Subjects {
     pub all: Vec<Box<dyn Subject>>,
@@ -149,5 +171,52 @@ impl Subjects {
                 Err(why) => self.skip(name, why),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::load::Load;
+    use crate::harness::team::Team;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Compiles a peer that counts up, of 100 frames.
+    fn library(folder: &Path, name: &str) -> PathBuf {
+        let (source, library) = (folder.join("peer.c"), folder.join(format!("{name}.so")));
+        let code = "static unsigned long next; \
+            const char *pageyard_peer_name(void) { return NAME; } \
+            void *pageyard_peer_new(unsigned long frames, unsigned cpus) { return frames >= cpus ? &next : 0; } \
+            unsigned long pageyard_peer_take(void *p, unsigned cpu, unsigned order) \
+            { return next < 100 ? next++ : ~0ul; } \
+            void pageyard_peer_give(void *p, unsigned cpu, unsigned long frame, unsigned order) { next--; }";
+        std::fs::write(&source, code).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(format!("-DNAME=\"{name}\"")).arg(&source);
+        assert!(cc.status().unwrap().success());
+        library
+    }
+
+    #[test]
+    fn a_library_is_measured_under_a_name_that_no_other_row_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mine, taken) = (library(folder.path(), "mine"), library(folder.path(), "pageyard"));
+        for twice in [vec![mine.clone(), taken], vec![mine.clone(), mine.clone()]] {
+            let why = Outside::load(None, &twice).unwrap_err();
+            assert!(why.contains("has rows already"), "{why}");
+        }
+        let outside = Outside::load(None, &[mine]).unwrap();
+        let mut subjects = Subjects { all: Vec::new(), skipped: Vec::new() };
+        subjects.add_libraries(1 << 10, 1, Order::ZERO, &outside.libraries);
+        let peer = &subjects.all[0];
+        let sample = |blocks: u32| {
+            let load = Load::of_rounds((0..blocks).collect::<Vec<_>>().into(), false, 3);
+            peer.sample(&Team::new(&[]), 1, &load).unwrap().remove(0)
+        };
+        assert_eq!((peer.name(), sample(100).missing), ("mine", 0));
+        assert!(sample(101).missing > 0, "it has 100 frames");
+        subjects.add_libraries(1, 4, Order::ZERO, &outside.libraries);
+        assert!(subjects.skipped[0].why.contains("no allocator of 1 frames"), "{:?}", subjects.skipped);
     }
 }

@@ -164,9 +164,7 @@ struct Peers {
 
 impl Peers {
     fn load(&self) -> Result<bench::Outside, Failure> {
-        let libraries =
-            self.peer.iter().map(|path| bench::peers::PeerLibrary::load(path)).collect::<Result<Vec<_>, _>>();
-        Ok(bench::Outside { command: command(), libraries: libraries.map_err(Failure)? })
+        bench::Outside::load(command(), &self.peer).map_err(Failure)
     }
 }
 

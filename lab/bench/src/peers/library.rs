@@ -81,7 +81,7 @@ impl PeerLibrary {
 /// Finds a function.
 ///
 /// # Safety
-/// What has this name is of this type.
+/// The library's symbol of this name is a `T`.
 unsafe fn find<T: Copy + 'static>(library: &'static Library, name: &CStr) -> Result<T, String> {
     // SAFETY: the caller's promise.
     let symbol: Result<Symbol<'static, T>, _> = unsafe { library.get(name.to_bytes_with_nul()) };
