@@ -206,7 +206,7 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
             as u64;
     for block in pageblocks.frames.all() {
         let state = pageblocks.frames.state(block);
-        if state.is_current() && !state.is_huge() && !pageblocks.is_in_a_slot(block, state.migratetype()) {
+        if state.is_current() && !state.is_huge() && !pageblocks.is_found(block, state) {
             return Err(fail(
                 pageblocks,
                 "a pageblock that a CPU works on is in no CPU's slots",

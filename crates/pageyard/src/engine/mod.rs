@@ -12,9 +12,9 @@
 //!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted.
 //!   Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
-//!   above it, and across types; `choose`, `hints`, `compaction_state`: what compaction empties, fills and remembers;
-//!   `isolated`: pageblocks that are taken out of allocation; `marks`: how far down a request may go. `Zone` ties them
-//!   to the zone's lists.
+//!   above it, and across types; `current`, `emptied`: what a CPU works on; `choose`, `hints`, `compaction_state`: what
+//!   compaction empties, fills and remembers; `isolated`: pageblocks that are taken out of allocation; `marks`: how far
+//!   down a request may go. `Zone` ties them to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `config`: how an instance is set up; `yard`: an instance and its construction; `managed`: how much memory it has,
 //!   which watermarks follow.

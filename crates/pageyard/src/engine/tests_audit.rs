@@ -165,6 +165,8 @@ fn a_pageblock_that_is_emptied_stays_current_only_where_a_slot_of_the_cpu_names_
         z.free.add(z.release_one(frame, Order::ZERO, false, By::cpu(CpuId(1))).freed);
         assert!(z.frames.state(PARTLY).is_emptied());
         e.audit().unwrap();
+        z.emptied().store(0, SeqCst);
+        assert!(e.audit().is_err(), "requests for a pageblock would not find it");
     });
 }
 

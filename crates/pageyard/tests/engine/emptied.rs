@@ -1,5 +1,5 @@
-//! A pageblock whose last frame comes back to the CPU that works on it: it serves that CPU again, and hides from
-//! nobody.
+//! A pageblock whose last frame is freed on the CPU that works on it: it serves that CPU again, and every other request
+//! still finds it.
 
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -60,7 +60,7 @@ fn it_serves_its_cpu_again() {
 }
 
 #[test]
-fn whoever_needs_a_pageblock_or_a_run_of_them_gets_it() {
+fn a_request_for_a_pageblock_or_a_run_of_them_gets_it() {
     for ty in [Migratetype::Movable, Migratetype::Unmovable] {
         let m = Machine::new(4);
         m.emptied();

@@ -504,16 +504,29 @@ fn frees_of_two_words_against_a_claim_of_both() {
 
 #[test]
 fn a_pageblock_claim_against_a_free_that_empties_what_a_cpu_works_on() {
-    explore(2, || {
-        let m = Machine::new(1, false);
-        let one = m.movable(0, 0).unwrap();
-        let t = run(&m, move |m| m.free(0, one, 0));
-        let whole = m.at_once(1, BLOCK);
-        t.join().unwrap();
-        let whole = whole.or_else(|| m.at_once(1, BLOCK));
-        assert!(whole.is_some(), "an emptied pageblock is found without a sweep");
-        m.end([with(BLOCK, whole)]);
-    });
+    explore(2, || pageblock_claim_against_a_free(0));
+}
+
+// The claim finds the CPU's bit of before, and clears it.
+#[test]
+fn a_pageblock_claim_against_a_free_that_empties_it_again() {
+    explore(2, || pageblock_claim_against_a_free(1));
+}
+
+/// Runs them, after CPU 0 has emptied the pageblock some `times`.
+fn pageblock_claim_against_a_free(times: usize) {
+    let m = Machine::new(1, false);
+    let mut one = m.movable(0, 0).unwrap();
+    for _ in 0..times {
+        m.free(0, one, 0);
+        one = m.movable(0, 0).unwrap();
+    }
+    let t = run(&m, move |m| m.free(0, one, 0));
+    let whole = m.at_once(1, BLOCK);
+    t.join().unwrap();
+    let whole = whole.or_else(|| m.at_once(1, BLOCK));
+    assert!(whole.is_some(), "an emptied pageblock is found without a sweep");
+    m.end([with(BLOCK, whole)]);
 }
 
 #[test]

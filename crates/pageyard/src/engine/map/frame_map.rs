@@ -246,22 +246,25 @@ impl<'m> FrameMap<'m> {
 
     /// Takes one block of at most word size from a reservation.
     pub(crate) fn claim_one_of_any(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
-        for _ in 0..PASSES {
-            for (at, word) in self.words(block).iter().enumerate() {
-                // ORDER: as in `claim_one`.
-                let mut old = word.load(SeqCst);
-                loop {
-                    let free = !old & WORD_MASK;
-                    let mask = pick_one(free, order.get());
-                    if mask == 0 {
-                        break;
-                    }
-                    match word.compare_exchange(old, old | mask, AcqRel, Relaxed) {
-                        Ok(_) => return Some(TookOne { word: at, mask, free }),
-                        Err(now) => old = now,
-                    }
+        let words = self.words(block);
+        let mut step = 0;
+        while step < PASSES * WORDS {
+            let at = step % WORDS;
+            // ORDER: as in `claim_one`.
+            let mut old = words[at].load(SeqCst);
+            loop {
+                let free = !old & WORD_MASK;
+                let mask = pick_one(free, order.get());
+                if mask == 0 {
+                    break;
+                }
+                match words[at].compare_exchange(old, old | mask, AcqRel, Relaxed) {
+                    Ok(_) => return Some(TookOne { word: at, mask, free }),
+                    Err(now) => old = now,
                 }
             }
+            // Hidden from the compiler, which would unroll the loop.
+            step = core::hint::black_box(step + 1);
         }
         None
     }

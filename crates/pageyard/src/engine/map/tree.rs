@@ -181,7 +181,7 @@ impl<'m> Forest<'m> {
     #[inline]
     pub(crate) fn settle(&self, tree: usize, bit: usize, fact: impl Fn() -> bool) {
         let word = self.word(tree, 0, bit >> FAN_ORDER);
-        self.follow(word, bit & (FAN - 1), fact, |has| self.tell_above(tree, 0, bit >> FAN_ORDER, has));
+        follow(word, bit & (FAN - 1), fact, |has| self.tell_above(tree, 0, bit >> FAN_ORDER, has));
     }
 
     /// Returns whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread
@@ -273,10 +273,10 @@ impl<'m> Forest<'m> {
         // ORDER: SeqCst: as in `follow`.
         let fact = || below.load(SeqCst) != 0;
         if level + 1 == self.shape.levels {
-            self.follow(&self.roots[tree / self.group], tree % self.group, fact, |_| ());
+            follow(&self.roots[tree / self.group], tree % self.group, fact, |_| ());
         } else {
             let (word, next) = (self.word(tree, level + 1, at >> FAN_ORDER), at >> FAN_ORDER);
-            self.follow(word, at & (FAN - 1), fact, |has| self.tell_above(tree, level + 1, next, has));
+            follow(word, at & (FAN - 1), fact, |has| self.tell_above(tree, level + 1, next, has));
         }
     }
 
@@ -286,31 +286,6 @@ impl<'m> Forest<'m> {
     fn tell_above(&self, tree: usize, level: usize, at: usize, has: bool) {
         if !has || !self.leads_to_word(tree, level, at) {
             self.settle_above(tree, level, at);
-        }
-    }
-
-    /// Writes a bit until it agrees with `fact`. `above` runs where the word has it, and where it became empty without
-    /// it.
-    #[inline]
-    fn follow(&self, word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn(bool)) {
-        let mask = 1 << bit;
-        loop {
-            let want = fact();
-            store_load_fence();
-            // ORDER: SeqCst, here and for every update of a fact. Let A write the bit after B changed the fact. If A
-            // read the fact before B changed it, A's second reading below comes after B's change in the one order
-            // that all agree on, or else B's reading of the bit comes after A's write: one of them corrects it.
-            let mut now = word.load(SeqCst);
-            if want != (now & mask != 0) {
-                now = if want { word.fetch_or(mask, SeqCst) } else { word.fetch_and(!mask, SeqCst) };
-            }
-            if want || now == mask {
-                above(want);
-            }
-            store_load_fence();
-            if fact() == want {
-                return;
-            }
         }
     }
 
@@ -421,6 +396,31 @@ impl<'m> Forest<'m> {
             }
         }
         Ok(())
+    }
+}
+
+/// Writes a bit of a word until it agrees with `fact`. `above` runs where the word has it, and where it became empty
+/// without it.
+#[inline]
+pub(crate) fn follow(word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn(bool)) {
+    let mask = 1 << bit;
+    loop {
+        let want = fact();
+        store_load_fence();
+        // ORDER: SeqCst, here and for every update of a fact. Let A write the bit after B changed the fact. If A
+        // read the fact before B changed it, A's second reading below comes after B's change in the one order
+        // that all agree on, or else B's reading of the bit comes after A's write: one of them corrects it.
+        let mut now = word.load(SeqCst);
+        if want != (now & mask != 0) {
+            now = if want { word.fetch_or(mask, SeqCst) } else { word.fetch_and(!mask, SeqCst) };
+        }
+        if want || now == mask {
+            above(want);
+        }
+        store_load_fence();
+        if fact() == want {
+            return;
+        }
     }
 }
 

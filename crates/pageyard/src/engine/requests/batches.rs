@@ -167,24 +167,23 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Releases one block without an owner.
     pub(crate) fn release_one(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
-        self.release_one_here(zone, cpu, frame, order, zero);
-    }
-
-    /// The same for a block that is, or is not, known to hold zeros, inlined up to a word's order.
-    #[inline(always)]
-    pub(crate) fn release_one_here(
-        &self,
-        zone: &Zone<'_>,
-        cpu: CpuId,
-        frame: FrameIdx,
-        order: Order,
-        zero: bool,
-    ) {
         let freed = if order == PAGEBLOCK && !zero {
             self.note_whole(cpu, frame);
             zone.pageblocks.release_whole(frame.block(), false)
-        } else if zero || order > WORD {
+        } else {
             zone.pageblocks.release_block(frame, order, zero, By::cpu(cpu))
+        };
+        self.add_free(zone, cpu, freed);
+    }
+
+    /// The same for a block that is not known to hold zeros, inlined up to a word's order.
+    #[inline(always)]
+    pub(crate) fn release_one_here(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
+        let freed = if order == PAGEBLOCK {
+            self.note_whole(cpu, frame);
+            zone.pageblocks.release_whole(frame.block(), false)
+        } else if order > WORD {
+            zone.pageblocks.release_block(frame, order, false, By::cpu(cpu))
         } else {
             zone.pageblocks.release_inside(frame, order, false, By::cpu(cpu)).freed
         };

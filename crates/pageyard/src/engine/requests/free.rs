@@ -140,7 +140,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if zone.has_list(order) {
             self.free_won(zone, cpu, frame, order);
         } else {
-            self.free_unlisted_here(zone, cpu, frame, order, false);
+            self.count(cpu, Counter::Pgfree, order.frames().0);
+            self.release_one_here(zone, cpu, frame, order);
         }
         Ok(())
     }
@@ -229,15 +230,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
 
     /// Puts a block whose tag was won back into its zone.
     pub(crate) fn free_unlisted(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
-        let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
-        self.free_unlisted_here(zone, cpu, frame, order, zero);
-    }
-
-    /// The same for a block that is, or is not, known to hold zeros, inlined.
-    #[inline(always)]
-    fn free_unlisted_here(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order, zero: bool) {
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_one_here(zone, cpu, frame, order, zero);
+        self.release_one(zone, cpu, frame, order);
     }
 
     /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).

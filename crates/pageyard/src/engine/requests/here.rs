@@ -53,7 +53,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return None;
         }
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
-        if zone.has_list(order) || !zone.has_above(request, Mark::Low) {
+        if zone.has_list(order) || !zone.passes_here(request, Mark::Low) {
             return None;
         }
         let frame = if order < PAGEBLOCK {

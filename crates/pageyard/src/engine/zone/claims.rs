@@ -59,11 +59,15 @@ impl Pageblocks<'_> {
             }
             self.index.settle(&self.frames, bin, found);
         }
-        self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
+        if parts {
+            self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
+        } else {
+            self.claim_emptied(want, want.ty, Take::Same, effort)
+        }
     }
 
-    /// Claims blocks from a pageblock of type `from` that some CPU works on, and so no bin has; returns its state
-    /// before.
+    /// Claims blocks, below a pageblock's order, from a pageblock of type `from` that some CPU works on, and so no bin
+    /// has; returns its state before.
     #[cold]
     pub(crate) fn claim_from_others(
         &self,
@@ -219,7 +223,12 @@ impl Pageblocks<'_> {
     #[cold]
     pub(super) fn return_reserved(&self, block: BlockIdx, n: u32) -> FrameDelta {
         let run = self.run_now(block);
-        let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) else {
+        // Emptied that way, on behalf of no CPU: it goes onto its bin.
+        let release = |s: BlockState| {
+            let next = s.release(n, run);
+            Some(if next.is_emptied() { next.with_current(false) } else { next })
+        };
+        let Some(change) = self.frames.update(block, release) else {
             return FrameDelta::ZERO;
         };
         self.index.moved(&self.frames, block, change.old, change.new);
@@ -319,6 +328,9 @@ impl Pageblocks<'_> {
             && adopted
         {
             self.work_on(slot, block);
+        }
+        if change.new.is_emptied() {
+            by.cpu.into_iter().for_each(|cpu| self.note_emptied(cpu));
         }
         self.index.moved(&self.frames, block, change.old, change.new);
         Released { freed: self.count_release(change, n), adopted }

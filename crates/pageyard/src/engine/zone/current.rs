@@ -2,21 +2,20 @@
 //!
 //! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so taking
 //! frames from them and giving some back writes nothing that CPUs share; other CPUs find them through the CPU's slots,
-//! when no bin has anything. One whose last frame comes back to the CPU that works on it stays current, *emptied*: it
-//! serves that CPU where a pageblock that is free as a whole would, and whoever needs such a pageblock and finds none.
-//! While nothing runs, every pageblock marked as current has a slot that names it: the thread
+//! when no bin has anything. While nothing runs, every pageblock marked as current has a slot that names it: the thread
 //! that marks one then puts it into a slot, and the thread that takes it out unmarks it. (A slot can name a pageblock
 //! that is not marked, which is on a bin.)
+//!
+//! A pageblock whose last frame is freed on the CPU that works on it stays current: see [`emptied`](super::emptied).
 
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::masks_of;
-use crate::engine::map::index::Bins;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{CpuId, Order};
-use pageyard_sync::{A64, AcqRel, Relaxed};
+use pageyard_sync::{A64, Relaxed, SeqCst};
 
 /// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
 /// moves lies in no more than these.
@@ -24,10 +23,10 @@ pub(super) const SLOTS: usize = if cfg!(pageyard_loom) { 1 } else { 4 };
 /// Slots of a CPU, whole cache lines.
 pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 
-/// Who releases.
+/// The CPU that releases frames, as far as it matters to their pageblock.
 #[derive(Clone, Copy)]
 pub(crate) struct By<'a> {
-    /// The CPU, whose current pageblock may stay that when its last frame comes back.
+    /// The CPU: its current pageblock stays current when its last frame is freed.
     pub(crate) cpu: Option<CpuId>,
     /// A slot of that CPU with nothing in it, and the type that it is for.
     pub(crate) slot: Option<(Migratetype, &'a A64)>,
@@ -67,26 +66,9 @@ impl Pageblocks<'_> {
         self.claim_emptied_here(cpu, ty, order)
     }
 
-    /// The same from an emptied pageblock.
-    #[inline(never)]
-    fn claim_emptied_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<FrameIdx> {
-        if !self.may_break_wholes(ty, order) {
-            return None;
-        }
-        let mut blocks = self.slots(cpu, ty).iter().filter_map(named);
-        let reserves = |s: BlockState| s.claim_in_place(order, ty, false);
-        let block = blocks.find(|block| self.frames.update(*block, reserves).is_some())?;
-        self.take_emptied(block, order)
-    }
-
-    #[inline(never)]
-    fn take_emptied(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
-        self.take_here::<true>(block, order)
-    }
-
     /// Takes a block that was reserved in a pageblock that the CPU works on, which was `WHOLE` before.
     #[inline(always)]
-    fn take_here<const WHOLE: bool>(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
+    pub(super) fn take_here<const WHOLE: bool>(&self, block: BlockIdx, order: Order) -> Option<FrameIdx> {
         if order.get() > WORD_ORDER {
             return self.take_words_here(block, order);
         }
@@ -155,13 +137,6 @@ impl Pageblocks<'_> {
         Some(first)
     }
 
-    /// Returns whether blocks of a type may come from pageblocks that are free as a whole: no other serves them, or
-    /// more than half of the zone is free.
-    #[inline]
-    pub(super) fn may_break_wholes(&self, ty: Migratetype, order: Order) -> bool {
-        !self.index.has(ty, Bins::fitting(order).partly_used()) || self.is_mostly_free()
-    }
-
     /// Returns whether more than half of the zone is free.
     pub(super) fn is_mostly_free(&self) -> bool {
         self.free_above(self.span.managed.0 / 2, 1) > 0
@@ -181,39 +156,22 @@ impl Pageblocks<'_> {
         &self.current[cpu.index() * SLOTS_OF_CPU + ty.index() * SLOTS..][..SLOTS]
     }
 
-    /// Returns whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is
-    /// a current one.
-    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: Migratetype) -> bool {
-        self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
+    /// Returns all slots of a CPU.
+    pub(super) fn all_slots(&self, cpu: CpuId) -> &[A64] {
+        &self.current[cpu.index() * SLOTS_OF_CPU..][..SLOTS_OF_CPU]
+    }
+
+    /// Returns whether searches find a current pageblock, which they do while nothing runs: a slot under its type names
+    /// it, and if it is an emptied one, the CPU's bit is set.
+    pub(crate) fn is_found(&self, block: BlockIdx, state: BlockState) -> bool {
+        let mut cpus = self.cpu_ids().filter(|cpu| self.works_on(*cpu, state.migratetype(), block));
+        cpus.any(|cpu| !state.is_emptied() || self.may_have_emptied(cpu))
     }
 
     /// Returns whether a CPU works on a pageblock under this type.
     #[inline]
     pub(super) fn works_on(&self, cpu: CpuId, ty: Migratetype, block: BlockIdx) -> bool {
         self.slots(cpu, ty).iter().any(|slot| named(slot) == Some(block))
-    }
-
-    /// Returns whether some CPU has an emptied pageblock of a type.
-    #[cfg(not(pageyard_loom))]
-    pub(crate) fn has_emptied(&self, ty: Migratetype) -> bool {
-        let emptied = |s: BlockState| s.is_emptied() && s.has_type(ty);
-        let mut blocks = self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).filter_map(named);
-        blocks.any(|block| emptied(self.frames.state(block)))
-    }
-
-    /// Puts every emptied pageblock back on its bin, where runs of pageblocks are looked for. Returns whether there was
-    /// one.
-    #[cold]
-    pub(super) fn let_go_of_emptied(&self) -> bool {
-        let mut any = false;
-        let let_go = |s: BlockState| s.is_emptied().then(|| s.with_current(false));
-        for block in self.current.iter().filter_map(named) {
-            if let Some(change) = self.frames.update(block, let_go) {
-                self.index.moved(&self.frames, block, change.old, change.new);
-                any = true;
-            }
-        }
-        any
     }
 
     /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
@@ -228,9 +186,9 @@ impl Pageblocks<'_> {
 
     /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
     pub(super) fn work_on(&self, slot: &A64, block: BlockIdx) {
-        // ORDER: Release pairs with the Acquire of the thread that takes this one out of the slot: it then unmarks it
-        // after it was marked here.
-        let before = slot.swap(block.get() as u64 + 1, AcqRel) as usize;
+        // ORDER: SeqCst: the thread that takes this one out of the slot unmarks it after it was marked here; and before
+        // this CPU looks at its bit in `note_emptied`.
+        let before = slot.swap(block.get() as u64 + 1, SeqCst) as usize;
         if before != block.get() + 1
             && let Some(before) = before.checked_sub(1).map(BlockIdx::new)
             && let Some(change) =

@@ -30,12 +30,12 @@ impl Zone<'_> {
     /// # Linux
     /// `__zone_watermark_ok`.
     pub(crate) fn passes(&self, request: &Request, mark: Mark) -> bool {
-        self.has_above(request, mark)
+        self.passes_here(request, mark)
     }
 
     /// [`Zone::passes`], inlined.
     #[inline(always)]
-    pub(crate) fn has_above(&self, request: &Request, mark: Mark) -> bool {
+    pub(crate) fn passes_here(&self, request: &Request, mark: Mark) -> bool {
         let size = request.order.frames().0;
         let kept = self.kept(request, mark);
         self.pageblocks.free_above(0, kept + size) >= kept + size

@@ -1,12 +1,12 @@
 //! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. The files below it
 //! claim blocks from its pageblocks and release them; none of those knows of lists.
 //!
-//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on;
-//! `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal`
-//! what other types have; `cma` what contiguous areas lend; `hints` and `choose` what compaction empties and fills,
-//! `compaction_state` what it remembers; `isolated` takes pageblocks out of allocation for a range, and claims them;
-//! `online` how much of the zone there is, `unaccepted` what is accepted only when it is needed, `marks` how far down a
-//! request may go.
+//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on,
+//! `emptied` what it emptied; `claims` is every claim and release up to a pageblock; `wholes` several pageblocks,
+//! `high` runs of them, `steal` what other types have; `cma` what contiguous areas lend; `hints` and `choose` what
+//! compaction empties and fills, `compaction_state` what it remembers; `isolated` takes pageblocks out of allocation
+//! for a range, and claims them; `online` how much of the zone there is, `unaccepted` what is accepted only when it is
+//! needed, `marks` how far down a request may go.
 
 #[cfg(not(pageyard_loom))]
 pub(super) mod choose;
@@ -15,6 +15,7 @@ pub(super) mod cma;
 #[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod compaction_state;
 pub(super) mod current;
+pub(super) mod emptied;
 pub(super) mod high;
 #[cfg_attr(pageyard_loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod hints;

@@ -18,13 +18,14 @@ use pageyard_sync::{A64, Carver, LINE, Relaxed, SeqCst};
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
 
-// The counts of a zone, each on its own cache line.
+// The counts of a zone, and a word of bits, each on its own cache line.
 const HIGHATOMIC_FREE: usize = 0;
 const CMA_FREE: usize = LINE_WORDS;
 const HIGHATOMIC_BLOCKS: usize = 2 * LINE_WORDS;
 const BOOST: usize = 3 * LINE_WORDS;
 const ISOLATIONS: usize = 4 * LINE_WORDS;
-const COUNTS: usize = 5 * LINE_WORDS;
+const EMPTIED: usize = 5 * LINE_WORDS;
+const COUNTS: usize = 6 * LINE_WORDS;
 
 /// The frames a claim wants.
 #[derive(Clone, Copy)]
@@ -219,6 +220,12 @@ impl<'m> Pageblocks<'m> {
         &self.counts[BOOST]
     }
 
+    /// Returns the bits of the CPUs that may have an emptied pageblock: one bit for every 64th CPU.
+    #[inline(always)]
+    pub(crate) fn emptied(&self) -> &A64 {
+        &self.counts[EMPTIED]
+    }
+
     /// Counts are sums of signed changes: while some have not arrived one may be below zero.
     #[inline(always)]
     fn count(&self, which: usize) -> u64 {
@@ -239,6 +246,8 @@ impl<'m> Pageblocks<'m> {
         self.counts[CMA_FREE].store(free(Migratetype::Cma), Relaxed);
         self.highatomic_blocks().store(of(Migratetype::HighAtomic).count() as u64, Relaxed);
         self.current.iter().for_each(|slot| slot.store(0, Relaxed));
+        // ORDER: Relaxed, as above.
+        self.emptied().store(0, Relaxed);
         self.free.reset(Frames(Migratetype::ALL.iter().map(|ty| free(*ty)).sum()));
         self.index.rebuild(&self.frames);
     }

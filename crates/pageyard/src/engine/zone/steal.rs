@@ -2,7 +2,7 @@
 //! high-order requests that cannot wait.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, PAGEBLOCK};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
@@ -58,8 +58,14 @@ impl Pageblocks<'_> {
                 }
             }
         }
-        // What other CPUs work on comes last.
+        // What CPUs work on comes last.
         for from in fallbacks.iter().copied() {
+            if want.order == PAGEBLOCK {
+                if let Some(got) = self.claim_emptied(want, from, Take::Convert { from }, effort) {
+                    return Some((got, Stolen::Whole));
+                }
+                continue;
+            }
             let how = |s: BlockState| match s.fit().is_some_and(may_steal) && s.free() >= BLOCK_FRAMES / 2 {
                 true => Take::Convert { from },
                 false => Take::Borrow { from },
