@@ -53,7 +53,8 @@ pub(super) const PEERS: [Malloc; 3] = [
         free: b"free",
         settings: &[(
             "MALLOC_CONF",
-            "dirty_decay_ms:-1,muzzy_decay_ms:-1,tcache_nslots_small_max:32768,lg_tcache_nslots_mul:15",
+            "dirty_decay_ms:-1,muzzy_decay_ms:-1,tcache_nslots_small_max:32768,lg_tcache_nslots_mul:15,\
+             tcache_gc_incr_bytes:1099511627776",
         )],
         package: "libjemalloc2",
     },
