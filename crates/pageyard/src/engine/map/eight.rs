@@ -5,6 +5,7 @@
 //! this, and under a checker that looks at each tag, [`Eight`] is unavailable and callers go tag by tag.
 
 use crate::engine::geometry::FrameIdx;
+use pageyard_core::units::Pfn;
 use pageyard_sync::A8;
 
 /// Tags in a word.
@@ -28,10 +29,22 @@ pub(crate) struct Eight<'m>(
 
 impl<'m> Eight<'m> {
     /// Returns the tags from `first`, a multiple of eight. Tags begin at a cache line.
+    #[cfg(any(test, pageyard_shuttle))]
     #[inline(always)]
     pub(crate) fn at(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
         debug_assert!(first.is_multiple_of(EIGHT) && (tags.as_ptr() as usize).is_multiple_of(EIGHT));
         if AT_ONCE { tags.get(first..)?.first_chunk().map(Eight) } else { None }
+    }
+
+    /// [`Eight::at`], without looking how many tags there are.
+    ///
+    /// # Safety
+    /// There are tags from `first`, a multiple of eight, to the seventh after it.
+    #[inline(always)]
+    pub(crate) unsafe fn at_unchecked(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
+        debug_assert!(first.is_multiple_of(EIGHT) && first + EIGHT <= tags.len());
+        // SAFETY: the caller's promise.
+        AT_ONCE.then(|| Eight(unsafe { &*tags.as_ptr().add(first).cast() }))
     }
 
     /// Replaces all eight by a compare-and-swap if all are `from`. Returns whether they were.
@@ -120,18 +133,72 @@ impl<'m> Eight<'m> {
     }
 }
 
-/// Returns the lowest of eight frames (numbered by `frame`) if they are neighbours, ascending or descending, whose tags
-/// share one word.
-#[inline(always)]
-pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
-    let first = frame(0);
-    let up = first & 1 == 0;
-    let (lowest, step) = if up { (first, 1) } else { (frame(EIGHT - 1), u64::MAX) };
-    let mut in_a_row = begins_eight(first);
-    for i in 1..EIGHT {
-        in_a_row &= frame(i) == first.wrapping_add(step.wrapping_mul(i as u64));
+/// A number of a row: of a frame, or of a frame in its zone.
+pub(crate) trait Number: Copy + PartialEq {
+    /// Returns the number after `i` steps of a row that begins with it.
+    fn after(self, i: u8) -> Self;
+}
+
+impl Number for u32 {
+    #[inline(always)]
+    fn after(self, i: u8) -> u32 {
+        self ^ u32::from(i)
     }
-    in_a_row.then_some(lowest)
+}
+
+impl Number for Pfn {
+    #[inline(always)]
+    fn after(self, i: u8) -> Pfn {
+        Pfn(self.0 ^ u64::from(i))
+    }
+}
+
+/// Returns eight neighbours whose tags share one word, of which `first` is the lowest or the highest. In either
+/// direction the number after `i` steps is the first, exclusive or `i`.
+#[inline(always)]
+pub(crate) fn row_from<T: Number>(first: T) -> [T; EIGHT] {
+    let mut row = [first; EIGHT];
+    for (number, i) in row.iter_mut().zip(0..) {
+        *number = first.after(i);
+    }
+    row
+}
+
+/// Returns whether eight numbers, the first of which [`begins_eight`], are such a row.
+#[inline(always)]
+pub(crate) fn is_row<T: Number>(numbers: &[T; EIGHT]) -> bool {
+    same(numbers, &row_from(numbers[0]))
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+fn same<T: Number>(numbers: &[T; EIGHT], row: &[T; EIGHT]) -> bool {
+    numbers == row
+}
+
+/// Compares 16 bytes at a time, which the compiler would not: it looks for the first difference.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+fn same<T: Number>(numbers: &[T; EIGHT], row: &[T; EIGHT]) -> bool {
+    use core::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_setzero_si128,
+        _mm_xor_si128,
+    };
+    // SAFETY: 1. The target has these instructions. 2. Each load is within its array, whose integers have no padding.
+    unsafe {
+        let load = |of: &[T; EIGHT], at| _mm_loadu_si128(of.as_ptr().cast::<__m128i>().add(at));
+        let mut wrong = _mm_setzero_si128();
+        for at in 0..size_of::<[T; EIGHT]>() / size_of::<__m128i>() {
+            wrong = _mm_or_si128(wrong, _mm_xor_si128(load(numbers, at), load(row, at)));
+        }
+        _mm_movemask_epi8(_mm_cmpeq_epi8(wrong, _mm_setzero_si128())) == 0xffff
+    }
+}
+
+/// Returns the lowest number of such a row.
+#[inline(always)]
+pub(crate) const fn lowest_of_row(first: u64) -> u64 {
+    first & !(EIGHT as u64 - 1)
 }
 
 /// Returns whether a frame's tag is the first of a word of eight.
@@ -154,22 +221,27 @@ mod tests {
 
     #[test]
     fn neighbours_are_seen_in_both_directions_and_nothing_else_is_taken_for_them() {
-        let row = |first: u64, step: u64| -> [u64; EIGHT] {
-            core::array::from_fn(|i| first.wrapping_add(step.wrapping_mul(i as u64)))
+        let row = |first: u64, step: u64| -> [Pfn; EIGHT] {
+            core::array::from_fn(|i| Pfn(first.wrapping_add(step.wrapping_mul(i as u64))))
         };
         let down = u64::MAX;
+        let lowest = |row: [Pfn; EIGHT]| {
+            let found = begins_eight(row[0].0) && is_row(&row);
+            assert_eq!(found, begins_eight(row[0].0) && is_row(&row.map(|pfn| pfn.0 as u32)));
+            found.then_some(lowest_of_row(row[0].0))
+        };
         if AT_ONCE {
-            assert_eq!(lowest_of(|i| row(16, 1)[i]), Some(16));
-            assert_eq!(lowest_of(|i| row(23, down)[i]), Some(16));
+            assert_eq!(lowest(row(16, 1)), Some(16));
+            assert_eq!(lowest(row(23, down)), Some(16));
         }
-        assert_eq!(lowest_of(|i| row(17, 1)[i]), None, "in two words");
-        assert_eq!(lowest_of(|i| row(22, down)[i]), None, "in two words");
-        assert_eq!(lowest_of(|i| row(16, 0)[i]), None);
-        assert_eq!(lowest_of(|i| row(16, down)[i]), None);
-        for (i, wrong) in (0..EIGHT).flat_map(|i| [(i, 16 + (i as u64 ^ 1)), (i, u64::MAX)]) {
+        assert_eq!(lowest(row(17, 1)), None, "in two words");
+        assert_eq!(lowest(row(22, down)), None, "in two words");
+        assert_eq!(lowest(row(16, 0)), None);
+        assert_eq!(lowest(row(16, down)), None);
+        for (i, wrong) in (0..EIGHT).flat_map(|i| [(i, 16 + (i as u64 ^ 1)), (i, u64::MAX >> 1)]) {
             let mut eight = row(16, 1);
-            eight[i] = wrong;
-            assert_eq!(lowest_of(|i| eight[i]), None, "{eight:?}");
+            eight[i] = Pfn(wrong);
+            assert_eq!(lowest(eight), None, "{eight:?}");
         }
     }
 

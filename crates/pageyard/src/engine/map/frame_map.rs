@@ -541,19 +541,23 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Swaps eight aligned tags, all or none. On `false`, which may be spurious, retry each alone.
+    ///
+    /// # Safety
+    /// As [`FrameMap::win`].
     #[inline(always)]
-    pub(crate) fn win_eight(&self, alone: bool, first: FrameIdx, from: Tag, to: Tag) -> bool {
-        Eight::at(self.tags, first.get()).is_some_and(|eight| {
-            if alone { eight.replace(from.byte(), to.byte()) } else { eight.swap(from.byte(), to.byte()) }
-        })
+    pub(crate) unsafe fn win_eight(&self, alone: bool, first: FrameIdx, from: Tag, to: Tag) -> bool {
+        // SAFETY: the caller's promise; each pageblock has whole words of tags.
+        let Some(eight) = (unsafe { Eight::at_unchecked(self.tags, first.get()) }) else { return false };
+        if alone { eight.replace(from.byte(), to.byte()) } else { eight.swap(from.byte(), to.byte()) }
     }
 
-    /// Marks eight aligned frames, all owned by the caller, as single-frame blocks whose contents are unknown. Returns
-    /// whether it did.
+    /// Marks eight aligned frames, all of which the caller took from a list, as single-frame blocks whose contents are
+    /// unknown. Returns whether it did.
     #[inline(always)]
     pub(crate) fn allocate_eight(&self, first: FrameIdx) -> bool {
         let (free, live) = (Tag::Free.byte(), Tag::Allocated(Order::ZERO).byte());
-        Eight::at(self.tags, first.get()).is_some_and(|eight| eight.replace(free, live))
+        // SAFETY: as in `allocate_listed`; each pageblock has whole words of tags.
+        unsafe { Eight::at_unchecked(self.tags, first.get()) }.is_some_and(|eight| eight.replace(free, live))
     }
 
     /// Returns the place of a frame's tag, which is to be won, and of its pageblock's bias.

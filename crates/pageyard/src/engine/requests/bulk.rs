@@ -1,11 +1,11 @@
 //! Many frames at a time.
 
-use crate::engine::geometry::{BATCH, FrameIdx};
-use crate::engine::map::eight::{EIGHT, begins_eight, lowest_of};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx};
+use crate::engine::map::eight::{EIGHT, begins_eight, is_row, lowest_of_row, row_from};
 use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::type_code::TypeCode;
-use crate::engine::map::watch::Unchanged;
+use crate::engine::map::watch::{DescriptorWatch, Unchanged};
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::{ListIdx, has_list, list_of};
 use crate::engine::yard::Pageyard;
@@ -218,7 +218,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         n
     }
 
-    /// Wins blocks of a zone from the front, as long as one list takes them; returns how many, and the list.
+    /// Wins blocks of a zone from the front, as long as one list takes them; returns how many, and the list. A
+    /// pageblock's descriptor is read once for the blocks of it that follow each other.
     #[inline(always)]
     fn win_alike(
         &self,
@@ -228,58 +229,62 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         items: &mut [u32; BATCH],
     ) -> (usize, ListIdx) {
         let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
+        let most = BATCH.min(pfns.len());
+        let (pfns, items) = (&pfns[..most], &mut items[..most]);
         let (mut n, mut list) = (0, ListIdx::FIRST);
-        while n < items.len().min(pfns.len()) {
-            let frame = pfns[n].0.wrapping_sub(base);
-            if order == Order::ZERO
-                && begins_eight(frame)
-                && let (Some(pfns), Some(items)) = (pfns[n..].first_chunk(), items[n..].first_chunk_mut())
-                && let Some(of) = self.win_eight(zone, pfns, (n > 0).then_some(list), items)
-            {
-                (n, list) = (n + EIGHT, of);
-                continue;
-            }
-            let Some((state, watch)) = frames.state_of(frame) else { break };
+        while n < most {
+            let block = pfns[n].0.wrapping_sub(base) >> BLOCK_ORDER;
+            let Some((state, watch)) = frames.state_of(pfns[n].0.wrapping_sub(base)) else { break };
             let Some(of) = list_of(order, state.list_code()) else { break };
             if n > 0 && of != list {
                 break;
             }
-            // SAFETY: it has a state.
-            let won = unsafe {
-                let frame = FrameIdx::new(frame as usize);
-                self.wins(&frames, (frame, watch), Tag::Allocated(order), Tag::Free)
-            };
-            if !won {
-                break;
+            list = of;
+            while n < most {
+                let frame = pfns[n].0.wrapping_sub(base);
+                if frame >> BLOCK_ORDER != block {
+                    break;
+                }
+                if order == Order::ZERO
+                    && begins_eight(frame)
+                    && let (Some(row), Some(items)) = (pfns[n..].first_chunk(), items[n..].first_chunk_mut())
+                    && self.wins_row(&frames, row, (frame, watch))
+                {
+                    *items = row_from(frame as u32);
+                    n += EIGHT;
+                    continue;
+                }
+                // SAFETY: there are frames of this number's pageblock, which has a state.
+                let won = unsafe {
+                    let frame = FrameIdx::new(frame as usize);
+                    self.wins(&frames, (frame, watch), Tag::Allocated(order), Tag::Free)
+                };
+                if !won {
+                    return (n, list);
+                }
+                items[n] = frame as u32;
+                n += 1;
             }
-            items[n] = frame as u32;
-            (n, list) = (n + 1, of);
         }
         (n, list)
     }
 
-    /// Wins eight frames of a zone at once, if they are neighbours and one list takes them, which has to be `list` if
-    /// that is given; returns the list. Where it does not, each is to be won for itself.
+    /// Wins eight frames at once, the first of which is `first` and [`begins_eight`], if they are neighbours. Where
+    /// it does not, each is to be won for itself.
     #[inline(always)]
-    fn win_eight(
+    fn wins_row<'a>(
         &self,
-        zone: &Zone<'_>,
-        pfns: &[Pfn; EIGHT],
-        list: Option<ListIdx>,
-        items: &mut [u32; EIGHT],
-    ) -> Option<ListIdx> {
-        let base = zone.pageblocks.base;
-        let lowest = lowest_of(|i| pfns[i].0.wrapping_sub(base))?;
-        let frames = zone.pageblocks.frames;
-        let (state, watch) = frames.state_of(lowest)?;
-        let of = list_of(Order::ZERO, state.list_code()).filter(|of| list.is_none_or(|list| list == *of))?;
-        let first = (FrameIdx::new(lowest as usize), watch);
-        // SAFETY: they have a state, which is one for all eight.
-        let won = unsafe { self.wins_eight(&frames, first, Tag::Allocated(Order::ZERO), Tag::Free) };
-        for i in 0..EIGHT {
-            items[i] = pfns[i].0.wrapping_sub(base) as u32;
+        frames: &FrameMap<'a>,
+        row: &[Pfn; EIGHT],
+        (first, watch): (u64, DescriptorWatch<'a>),
+    ) -> bool {
+        // A zone's first number is a multiple of eight, so rows are rows by either number.
+        if !is_row(row) {
+            return false;
         }
-        won.then_some(of)
+        let lowest = (FrameIdx::new(lowest_of_row(first) as usize), watch);
+        // SAFETY: the watch is of the pageblock that all eight lie in.
+        unsafe { self.wins_eight(frames, lowest, Tag::Allocated(Order::ZERO), Tag::Free) }
     }
 
     /// Puts blocks of a zone whose tags were won into a list, as far as it goes.
@@ -307,21 +312,20 @@ fn hand_out_items(frames: &FrameMap<'_>, base: u64, items: &[u32], out: &mut [Pf
     let (items, out) = (&items[..len], &mut out[..len]);
     let mut n = 0;
     while n < len {
+        let first = items[n];
         if order == Order::ZERO
-            && begins_eight(items[n].into())
-            && let (Some(eight), Some(out)) =
-                (items[n..].first_chunk::<EIGHT>(), out[n..].first_chunk_mut::<EIGHT>())
-            && let Some(lowest) = lowest_of(|i| eight[i].into())
-            && frames.allocate_eight(FrameIdx::new(lowest as usize))
+            && begins_eight(first.into())
+            && let (Some(row), Some(out)) = (items[n..].first_chunk(), out[n..].first_chunk_mut::<EIGHT>())
+            && is_row(row)
+            && frames.allocate_eight(FrameIdx::new(lowest_of_row(first.into()) as usize))
         {
-            for i in 0..EIGHT {
-                out[i] = Pfn(base + u64::from(eight[i]));
-            }
+            // As in `wins_row`.
+            *out = row_from(Pfn(base + u64::from(first)));
             n += EIGHT;
             continue;
         }
-        frames.allocate_listed(items[n], order);
-        out[n] = Pfn(base + u64::from(items[n]));
+        frames.allocate_listed(first, order);
+        out[n] = Pfn(base + u64::from(first));
         n += 1;
     }
 }

@@ -67,7 +67,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         to: Tag,
     ) -> bool {
         if !P::BIASES {
-            return frames.win_eight(P::ALONE, first, from, to);
+            // SAFETY: the caller's promise.
+            return unsafe { frames.win_eight(P::ALONE, first, from, to) };
         }
         // SAFETY: the caller's promise.
         let place = unsafe { frames.place(first, watch) };
