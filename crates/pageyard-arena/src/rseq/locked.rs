@@ -15,8 +15,8 @@ const SAMPLES: u32 = 9;
 /// Returns whether a locked instruction is so dear on this machine that a free is cheaper without one, on its own CPU:
 /// [`BiasedRseq`] or [`Rseq`](super::Rseq). It times one, once a process, 0.2 ms at most; the answer stays the same.
 ///
-/// Measured on Zen 4 only, where one takes 2.3 ns: a biased pair is 5 % dearer there. On Zen 5 one takes 5.5 ns; that
-/// the engine as a whole gains there is expected, not measured.
+/// Measured on Zen 4 and Zen 3, where one takes 2.3 and 3 ns: a biased pair is 5 % dearer on the one, and up to 22 % on
+/// the other. On Zen 5 one takes 5.5 ns; that the engine as a whole gains there is expected, not measured.
 ///
 /// [`BiasedRseq`]: super::BiasedRseq
 #[must_use]
