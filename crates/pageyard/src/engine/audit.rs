@@ -209,7 +209,7 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
         if state.is_current() && !state.is_huge() && !pageblocks.is_found(block, state) {
             return Err(fail(
                 pageblocks,
-                "a pageblock that a CPU works on is in no CPU's slots",
+                "a pageblock that a CPU works on is not found through its slots",
                 block.first_frame(),
                 1,
                 0,

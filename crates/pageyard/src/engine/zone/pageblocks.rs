@@ -220,7 +220,7 @@ impl<'m> Pageblocks<'m> {
         &self.counts[BOOST]
     }
 
-    /// Returns the bits of the CPUs that may have an emptied pageblock: one bit for every 64th CPU.
+    /// Returns a word of bits that says which CPUs may have an emptied pageblock. CPUs 64 apart share a bit.
     #[inline(always)]
     pub(crate) fn emptied(&self) -> &A64 {
         &self.counts[EMPTIED]
