@@ -140,12 +140,12 @@ atomic! {
 
 #[cfg(pageyard_shuttle)]
 impl A8 {
-    /// Replaces all of some values by what `to` makes of each, if that is something for every one and `last` says so,
+    /// Replaces all of some values by what `to` makes of each and its place, if that is something for every one and `last` says so,
     /// in one step. Returns whether it was; `None` where `last` said no.
     pub fn update_all_if(
         these: &[A8],
         last: impl FnOnce() -> bool,
-        to: impl Fn(u8) -> Option<u8>,
+        to: impl Fn(usize, u8) -> Option<u8>,
     ) -> Option<bool> {
         // The scheduler switches before this load only: see `update_if`.
         these[0].load(SeqCst);
@@ -154,9 +154,9 @@ impl A8 {
         }
         // SAFETY: as in `update_if`.
         let now = |a: &A8| unsafe { *(*(&raw const a.0).cast_mut()).get_mut() };
-        let all = these.iter().all(|a| to(now(a)).is_some());
-        for a in these.iter().filter(|_| all) {
-            if let Some(new) = to(now(a)) {
+        let all = these.iter().enumerate().all(|(nth, a)| to(nth, now(a)).is_some());
+        for (nth, a) in these.iter().enumerate().filter(|_| all) {
+            if let Some(new) = to(nth, now(a)) {
                 // SAFETY: as in `update_if`.
                 unsafe { *(*(&raw const a.0).cast_mut()).get_mut() = new };
             }

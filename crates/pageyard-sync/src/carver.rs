@@ -1,7 +1,7 @@
 //! Typed slices of the caller's memory.
 //!
 //! A byte that is part of an [`A8`](crate::A8) is never part of an [`A64`](crate::A64), so atomics of different sizes
-//! never overlap. (`map::eight` of the engine has instructions that are eight of one size.)
+//! never overlap. ([`eight`](crate::eight) has instructions that are eight of one size.)
 
 use crate::atomics::Zeroable;
 use core::marker::PhantomData;

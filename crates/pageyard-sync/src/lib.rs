@@ -7,6 +7,8 @@
 //!   knows only sequential consistency.
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
+//! [`eight`] changes eight neighbouring bytes with one instruction.
+//!
 //! [`Carver`] cuts metadata from the caller's memory as typed slices. It serves the crates `pageyard` and
 //! `pageyard-packets`, and promises nothing to others.
 //!
@@ -25,6 +27,7 @@ extern crate std;
 
 mod atomics;
 mod carver;
+pub mod eight;
 #[cfg(feature = "step-hook")]
 pub mod hook;
 #[cfg(not(feature = "step-hook"))]

@@ -13,11 +13,11 @@
 //! Who meets a pageblock that is being revoked issues the barrier too, and waits for no other thread. Proof, and what
 //! was tried: `docs/design/frame-map.md`.
 
-#[cfg(pageyard_shuttle)]
-use super::eight::{EIGHT, Eight};
 use super::watch::DescriptorWatch;
 use core::marker::PhantomData;
 use pageyard_core::units::CpuId;
+#[cfg(pageyard_shuttle)]
+use pageyard_sync::eight::{EIGHT, Eight};
 use pageyard_sync::{A8, A64, Acquire, Relaxed, SeqCst};
 
 /// Words of a pageblock: its descriptor, and its bias.

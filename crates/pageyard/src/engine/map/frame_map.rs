@@ -10,7 +10,6 @@
 
 use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
-use super::eight::Eight;
 use super::tag::Tag;
 use super::watch::DescriptorWatch;
 use crate::engine::geometry::{
@@ -18,6 +17,7 @@ use crate::engine::geometry::{
 };
 use crate::engine::words::{lowest, pick, pick_of, pick_one, run_above, run_broken, run_of, run_with, runs};
 use pageyard_core::units::Order;
+use pageyard_sync::eight::Eight;
 use pageyard_sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst};
 
 /// The bits of a pageblock's frames: those taken, or those to release.

@@ -3,7 +3,6 @@
 use super::find::live_block_with;
 use super::gathered::Gathered;
 use crate::engine::geometry::{BLOCK_FRAMES, FrameIdx, PAGEBLOCK};
-use crate::engine::map::eight::{EIGHT, begins_word};
 use crate::engine::map::tag::Tag;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::requests::win::Unwon;
@@ -15,6 +14,7 @@ use pageyard_core::error::FreeError;
 use pageyard_core::observer::Observer;
 use pageyard_core::range::{FrameRange, RangeError, RangeFault};
 use pageyard_core::units::{Frames, Order, Pfn};
+use pageyard_sync::eight::{AT_ONCE, EIGHT};
 
 /// Times that a call looks again at a block that another one is splitting, before it says so: a split is a few stores,
 /// and then two owners of parts of one block seldom see each other.
@@ -183,14 +183,14 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         // SAFETY: as above: eight frames whose tags lie in one word are of one pageblock.
         let win_eight =
             |at: FrameIdx, watch| unsafe { self.wins_eight(&frames, (at, watch), tag, Tag::Free) };
-        let eight = order == Order::ZERO && most > EIGHT;
+        let eight = AT_ONCE && order == Order::ZERO && most > EIGHT;
         let (mut at, mut n) = (first, 0);
         if order < PAGEBLOCK {
             // One state serves all frames of a pageblock.
             let last = end.min(first.plus((BLOCK_FRAMES - first.offset()) as usize));
             while at.plus(size) <= last && n < most {
                 // Eight at a time where their tags lie in one word.
-                if eight && begins_word(at) && at.plus(EIGHT) <= last && win_eight(at, watch) {
+                if eight && at.get().is_multiple_of(EIGHT) && at.plus(EIGHT) <= last && win_eight(at, watch) {
                     at = at.plus(EIGHT);
                     n += EIGHT;
                 } else if win(at, watch) {

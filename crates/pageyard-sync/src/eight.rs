@@ -4,22 +4,21 @@
 //! tag each: loads, stores, or compare-and-swaps that may fail spuriously. On a target without a known instruction for
 //! this, and under a checker that looks at each tag, [`Eight`] is unavailable and callers go tag by tag.
 
-use crate::engine::geometry::FrameIdx;
+use crate::atomics::A8;
 use pageyard_core::units::Pfn;
-use pageyard_sync::A8;
 
 /// Tags in a word.
-pub(crate) const EIGHT: usize = 8;
+pub const EIGHT: usize = 8;
 
 /// Whether the target has such an instruction.
-pub(crate) const AT_ONCE: bool = cfg!(any(
+pub const AT_ONCE: bool = cfg!(any(
     pageyard_shuttle,
     all(target_arch = "x86_64", not(any(pageyard_loom, miri, feature = "step-hook")))
 ));
 
 /// Eight tags in one word.
 #[derive(Clone, Copy)]
-pub(crate) struct Eight<'m>(
+pub struct Eight<'m>(
     #[cfg_attr(
         any(not(target_arch = "x86_64"), pageyard_loom, pageyard_shuttle),
         allow(dead_code, reason = "there is none")
@@ -29,9 +28,9 @@ pub(crate) struct Eight<'m>(
 
 impl<'m> Eight<'m> {
     /// Returns the tags from `first`, a multiple of eight. Tags begin at a cache line.
-    #[cfg(any(test, pageyard_shuttle))]
+    #[must_use]
     #[inline(always)]
-    pub(crate) fn at(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
+    pub fn at(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
         debug_assert!(first.is_multiple_of(EIGHT) && (tags.as_ptr() as usize).is_multiple_of(EIGHT));
         if AT_ONCE { tags.get(first..)?.first_chunk().map(Eight) } else { None }
     }
@@ -41,7 +40,7 @@ impl<'m> Eight<'m> {
     /// # Safety
     /// There are tags from `first`, a multiple of eight, to the seventh after it.
     #[inline(always)]
-    pub(crate) unsafe fn at_unchecked(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
+    pub unsafe fn at_unchecked(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
         debug_assert!(first.is_multiple_of(EIGHT) && first + EIGHT <= tags.len());
         // SAFETY: the caller's promise.
         AT_ONCE.then(|| Eight(unsafe { &*tags.as_ptr().add(first).cast() }))
@@ -50,7 +49,7 @@ impl<'m> Eight<'m> {
     /// Replaces all eight by a compare-and-swap if all are `from`. Returns whether they were.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(any(pageyard_loom, pageyard_shuttle, miri))))]
-    pub(crate) fn swap(self, from: u8, to: u8) -> bool {
+    pub fn swap(self, from: u8, to: u8) -> bool {
         let from = u64::from_ne_bytes([from; EIGHT]);
         let was: u64;
         // SAFETY: it reads and writes eight bytes that are borrowed, aligned, and allow changes through shared
@@ -72,7 +71,7 @@ impl<'m> Eight<'m> {
     /// they were.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(any(pageyard_loom, pageyard_shuttle, miri))))]
-    pub(crate) fn replace(self, from: u8, to: u8) -> bool {
+    pub fn replace(self, from: u8, to: u8) -> bool {
         let tags = self.0.as_ptr();
         let now: u64;
         // SAFETY: as in `swap`.
@@ -93,48 +92,90 @@ impl<'m> Eight<'m> {
         true
     }
 
+    /// Replaces those that have all bits in `which`, where others have none, by a compare-and-swap if all of them are
+    /// `from`. Returns whether it did: the failure may be another's, of which a byte changed meanwhile.
+    #[must_use]
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(any(pageyard_loom, pageyard_shuttle, miri))))]
+    pub fn swap_some(self, which: u64, from: u8, to: u8) -> bool {
+        let tags = self.0.as_ptr();
+        let (now, was): (u64, u64);
+        // SAFETY: as in `swap`.
+        unsafe {
+            core::arch::asm!("mov {now}, qword ptr [{tags}]", tags = in(reg) tags, now = out(reg) now,
+                options(nostack, readonly, preserves_flags));
+        }
+        if (now ^ u64::from_ne_bytes([from; EIGHT])) & which != 0 {
+            return false;
+        }
+        let new = now & !which | u64::from_ne_bytes([to; EIGHT]) & which;
+        // SAFETY: as in `swap`. ORDER: as there.
+        unsafe {
+            core::arch::asm!("lock cmpxchg qword ptr [{tags}], {new}", tags = in(reg) tags, new = in(reg) new,
+                inout("rax") now => was, options(nostack));
+        }
+        was == now
+    }
+
     /// Model version of the above: one step of the scheduler.
     #[cfg(pageyard_shuttle)]
-    pub(crate) fn swap(self, from: u8, to: u8) -> bool {
+    pub fn swap(self, from: u8, to: u8) -> bool {
         self.swap_if(from, to, || true).unwrap_or(false)
     }
 
+    /// Model version of the above.
     #[cfg(pageyard_shuttle)]
-    pub(crate) fn replace(self, from: u8, to: u8) -> bool {
+    pub fn swap_some(self, which: u64, from: u8, to: u8) -> bool {
+        let is_one = |nth: usize| which.to_ne_bytes()[nth] != 0;
+        let swap = |nth, now| if !is_one(nth) { Some(now) } else { (now == from).then_some(to) };
+        A8::update_all_if(self.0, || true, swap).unwrap_or(false)
+    }
+
+    /// Model version of the above: a swap, because no other thread writes.
+    #[cfg(pageyard_shuttle)]
+    pub fn replace(self, from: u8, to: u8) -> bool {
         self.swap(from, to)
     }
 
     /// Swaps as above if `last`, asked in the same step, allows it; `None` if it refuses.
     #[cfg(pageyard_shuttle)]
-    pub(crate) fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
-        A8::update_all_if(self.0, last, |now| (now == from).then_some(to))
+    pub fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
+        A8::update_all_if(self.0, last, |_, now| (now == from).then_some(to))
     }
 
     /// Writes all eight if `last`, asked in the same step, allows it. Returns whether it did.
     #[cfg(pageyard_shuttle)]
-    pub(crate) fn write_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
-        A8::update_all_if(self.0, last, |_| Some(to)).is_some()
+    pub fn write_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
+        A8::update_all_if(self.0, last, |_, _| Some(to)).is_some()
     }
 
     /// Returns whether all are `from`, in one step.
     #[cfg(pageyard_shuttle)]
-    pub(crate) fn are(self, from: u8) -> bool {
-        A8::update_all_if(self.0, || true, |now| (now == from).then_some(from)).unwrap_or(false)
+    pub fn are(self, from: u8) -> bool {
+        A8::update_all_if(self.0, || true, |_, now| (now == from).then_some(from)).unwrap_or(false)
     }
 
+    /// Refuses: the target has no such instruction.
     #[cfg(not(any(pageyard_shuttle, all(target_arch = "x86_64", not(any(pageyard_loom, miri))))))]
-    pub(crate) fn swap(self, _: u8, _: u8) -> bool {
+    pub fn swap(self, _: u8, _: u8) -> bool {
         false
     }
 
+    /// Refuses: the target has no such instruction.
     #[cfg(not(any(pageyard_shuttle, all(target_arch = "x86_64", not(any(pageyard_loom, miri))))))]
-    pub(crate) fn replace(self, _: u8, _: u8) -> bool {
+    pub fn replace(self, _: u8, _: u8) -> bool {
+        false
+    }
+
+    /// Refuses: the target has no such instruction.
+    #[cfg(not(any(pageyard_shuttle, all(target_arch = "x86_64", not(any(pageyard_loom, miri))))))]
+    pub fn swap_some(self, _: u64, _: u8, _: u8) -> bool {
         false
     }
 }
 
 /// A number of a row: of a frame, or of a frame in its zone.
-pub(crate) trait Number: Copy + PartialEq {
+pub trait Number: Copy + PartialEq {
     /// Returns the number after `i` steps of a row that begins with it.
     fn after(self, i: u8) -> Self;
 }
@@ -143,6 +184,13 @@ impl Number for u32 {
     #[inline(always)]
     fn after(self, i: u8) -> u32 {
         self ^ u32::from(i)
+    }
+}
+
+impl Number for u64 {
+    #[inline(always)]
+    fn after(self, i: u8) -> u64 {
+        self ^ u64::from(i)
     }
 }
 
@@ -156,7 +204,7 @@ impl Number for Pfn {
 /// Returns eight neighbours whose tags share one word, of which `first` is the lowest or the highest. In either
 /// direction the number after `i` steps is the first, exclusive or `i`.
 #[inline(always)]
-pub(crate) fn row_from<T: Number>(first: T) -> [T; EIGHT] {
+pub fn row_from<T: Number>(first: T) -> [T; EIGHT] {
     let mut row = [first; EIGHT];
     for (number, i) in row.iter_mut().zip(0..) {
         *number = first.after(i);
@@ -166,7 +214,7 @@ pub(crate) fn row_from<T: Number>(first: T) -> [T; EIGHT] {
 
 /// Returns whether eight numbers, the first of which [`begins_eight`], are such a row.
 #[inline(always)]
-pub(crate) fn is_row<T: Number>(numbers: &[T; EIGHT]) -> bool {
+pub fn is_row<T: Number>(numbers: &[T; EIGHT]) -> bool {
     same(numbers, &row_from(numbers[0]))
 }
 
@@ -197,27 +245,22 @@ fn same<T: Number>(numbers: &[T; EIGHT], row: &[T; EIGHT]) -> bool {
 
 /// Returns the lowest number of such a row.
 #[inline(always)]
-pub(crate) const fn lowest_of_row(first: u64) -> u64 {
+pub const fn lowest_of_row(first: u64) -> u64 {
     first & !(EIGHT as u64 - 1)
-}
-
-/// Returns whether a frame's tag is the first of a word of eight.
-#[inline(always)]
-pub(crate) fn begins_word(frame: FrameIdx) -> bool {
-    AT_ONCE && frame.get().is_multiple_of(EIGHT)
 }
 
 /// Returns whether a frame can be at either end of such a run: three frames of four are neither the first nor the last
 /// of a word.
 #[inline(always)]
-pub(crate) fn begins_eight(frame: u64) -> bool {
+pub fn begins_eight(frame: u64) -> bool {
     AT_ONCE && frame.wrapping_add(1) & 6 == 0
 }
 
 #[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
 mod tests {
     use super::*;
-    use pageyard_sync::{Carver, Relaxed};
+    use crate::Carver;
+    use core::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn neighbours_are_seen_in_both_directions_and_nothing_else_is_taken_for_them() {
@@ -257,6 +300,10 @@ mod tests {
         assert_eq!((&bytes()[..8], &bytes()[8..16], &bytes()[16..]), (&[0; 8][..], &[5; 8][..], &[0; 8][..]));
         tags[15].store(6, Relaxed);
         assert!(!eight.swap(5, 2) && !eight.replace(5, 2));
+        let (last_two, two_others) = (0xffff << 48, 0xff_00ff);
+        assert!(!eight.swap_some(last_two, 5, 7) && bytes()[8..16] == [5, 5, 5, 5, 5, 5, 5, 6]);
+        assert!(eight.swap_some(two_others, 5, 7) && bytes()[8..16] == [7, 5, 7, 5, 5, 5, 5, 6]);
+        assert!(!eight.swap_some(two_others, 5, 7) && eight.swap_some(two_others, 7, 5));
         tags[15].store(5, Relaxed);
         assert!(eight.replace(5, 9) && bytes()[8..16] == [9; 8] && bytes()[16] == 0);
         assert!(Eight::at(tags, 24).is_none());
