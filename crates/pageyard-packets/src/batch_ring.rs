@@ -18,7 +18,7 @@
 
 use crate::ring::Line;
 use core::sync::atomic::compiler_fence;
-use pageyard_sync::{A32, A64, AcqRel, Acquire, Carver, LINE, Relaxed, Release};
+use pageyard_sync::{A64, AcqRel, Acquire, Carver, LINE, Relaxed, Release};
 
 /// Pages of a group.
 pub(crate) const BATCH: usize = 64;
@@ -26,25 +26,24 @@ pub(crate) const BATCH: usize = 64;
 /// Groups that a writer tries before it goes elsewhere.
 const TRIES: u32 = 4;
 
-/// Words of a group: two numbers each.
-const WORDS: usize = BATCH / 2;
-
-/// How far the states of two groups are apart: they lie in lines of their own.
-const SPREAD: usize = if cfg!(pageyard_loom) { 1 } else { LINE / size_of::<u32>() };
+/// Words of a group: its state, and two numbers each. It has lines of its own; a batch of up to 14 needs only the first.
+const WORDS: usize = {
+    let words = 1 + BATCH / 2;
+    if cfg!(pageyard_loom) { words } else { words.next_multiple_of(LINE / size_of::<u64>()) }
+};
 
 /// No number is in the group. Up to 64, a state says how many are.
-const EMPTY: u32 = 0;
+const EMPTY: u64 = 0;
 
 /// A writer writes its numbers.
-const CLAIMED: u32 = u32::MAX - 1;
+const CLAIMED: u64 = u64::MAX - 1;
 
 /// The pool was closed: no writer claims the group any more.
-const SEALED: u32 = u32::MAX;
+const SEALED: u64 = u64::MAX;
 
 /// The ring.
 pub(crate) struct BatchRing<'m> {
-    states: &'m [A32],
-    numbers: &'m [A64],
+    words: &'m [A64],
     /// Where writers begin: a hint.
     tail: Line,
     /// Where the reader goes on.
@@ -55,16 +54,11 @@ impl<'m> BatchRing<'m> {
     /// Makes a ring of as many groups as `slots` fill, and one at least. `slots` is a power of two.
     pub fn carve(slots: usize, carver: &mut Carver<'m>) -> BatchRing<'m> {
         let groups = (slots / BATCH).max(1);
-        BatchRing {
-            states: carver.zeroed(groups * SPREAD),
-            numbers: carver.zeroed(groups * WORDS),
-            tail: Line::new(),
-            head: Line::new(),
-        }
+        BatchRing { words: carver.zeroed(groups * WORDS), tail: Line::new(), head: Line::new() }
     }
 
     fn groups(&self) -> usize {
-        self.states.len() / SPREAD
+        self.words.len() / WORDS
     }
 
     #[inline(always)]
@@ -73,13 +67,13 @@ impl<'m> BatchRing<'m> {
     }
 
     #[inline(always)]
-    fn state(&self, nth: u32) -> &A32 {
-        &self.states[self.group(nth) * SPREAD]
+    fn state(&self, nth: u32) -> &A64 {
+        &self.words[self.group(nth) * WORDS]
     }
 
     #[inline(always)]
-    fn words(&self, nth: u32, len: usize) -> &[A64] {
-        &self.numbers[self.group(nth) * WORDS..][..len.div_ceil(2)]
+    fn numbers(&self, nth: u32, len: usize) -> &[A64] {
+        &self.words[self.group(nth) * WORDS + 1..][..len.div_ceil(2)]
     }
 
     /// Writes the first `len` numbers, one at least; returns whether they are the reader's now. Two locked
@@ -103,13 +97,13 @@ impl<'m> BatchRing<'m> {
             {
                 continue;
             }
-            for (word, pair) in self.words(nth, len).iter().zip(numbers.as_chunks::<2>().0) {
+            for (word, pair) in self.numbers(nth, len).iter().zip(numbers.as_chunks::<2>().0) {
                 // ORDER: Relaxed: published below.
                 word.store(u64::from(pair[0]) | u64::from(pair[1]) << 32, Relaxed);
             }
             // ORDER: Release pairs with the Acquire in `take_until` and `seal`: what the writer did with the pages is
             // over. Relaxed where it fails: the pages stay this thread's.
-            let is_published = state.compare_exchange(CLAIMED, len as u32, Release, Relaxed).is_ok();
+            let is_published = state.compare_exchange(CLAIMED, len as u64, Release, Relaxed).is_ok();
             // ORDER: Release pairs with the Acquire in `take`: a reader that sees this sees the group full.
             self.tail.0.store(nth.wrapping_add(1), Release);
             return Some(is_published);
@@ -167,7 +161,7 @@ impl<'m> BatchRing<'m> {
 
     #[inline(always)]
     fn read(&self, nth: u32, len: usize, out: &mut [u32; BATCH]) {
-        for (word, pair) in self.words(nth, len).iter().zip(out.as_chunks_mut::<2>().0) {
+        for (word, pair) in self.numbers(nth, len).iter().zip(out.as_chunks_mut::<2>().0) {
             // ORDER: Relaxed: published by the state.
             let both = word.load(Relaxed);
             *pair = [both as u32, (both >> 32) as u32];
@@ -227,8 +221,8 @@ impl<'m> BatchRing<'m> {
 
 /// Returns whether a state says that numbers are there.
 #[inline(always)]
-fn is_full(state: u32) -> bool {
-    (1..=BATCH as u32).contains(&state)
+fn is_full(state: u64) -> bool {
+    (1..=BATCH as u64).contains(&state)
 }
 
 #[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
@@ -237,10 +231,8 @@ mod tests {
 
     /// A ring of `groups` groups.
     fn with(groups: usize, test: impl FnOnce(&BatchRing<'_>)) {
-        let states: [A32; 8 * SPREAD] = core::array::from_fn(|_| A32::new(0));
-        let numbers: [A64; 8 * WORDS] = core::array::from_fn(|_| A64::new(0));
-        let (states, numbers) = (&states[..groups * SPREAD], &numbers[..groups * WORDS]);
-        test(&BatchRing { states, numbers, tail: Line::new(), head: Line::new() });
+        let words: [A64; 8 * WORDS] = core::array::from_fn(|_| A64::new(0));
+        test(&BatchRing { words: &words[..groups * WORDS], tail: Line::new(), head: Line::new() });
     }
 
     fn batch(first: u32) -> [u32; BATCH] {
