@@ -8,7 +8,7 @@
 
 use pageyard::{
     Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
-    Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request,
+    Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, PhysAddr, Region, Request,
     RequestFlags, TryLock, ZoneKind,
 };
 #[cfg(target_arch = "x86_64")]
@@ -265,6 +265,23 @@ fn packets(engine: &str, a: &impl PageAllocator) {
         case("pool-put-bulk", &mut || {
             let _ = burst.take().map(|pages| pages.put(&CX).expect("there is room"));
         });
+        let mut raw = [PhysAddr(0); BATCH];
+        case("pool-get-raw-bulk", &mut || {
+            assert_eq!(consumer.get_raw_bulk(&CX, &mut raw), Ok(BATCH));
+        });
+        case("pool-put-raw-bulk", &mut || {
+            consumer.put_raw_bulk(&CX, &raw, &mut |at, why| panic!("{at:?}: {why}"));
+        });
+        // The pool keeps their order, so this comes last.
+        if counts {
+            let mut in_order = raw;
+            assert_eq!(consumer.get_raw_bulk(&CX, &mut in_order), Ok(BATCH));
+            // No page is followed by its neighbour.
+            in_order.iter().zip(0..).for_each(|(at, nth)| raw[nth * 37 % BATCH] = *at);
+            case("pool-put-raw-scattered", &mut || {
+                consumer.put_raw_bulk(&CX, &raw, &mut |at, why| panic!("{at:?}: {why}"));
+            });
+        }
     }
     assert_eq!(consumer.close(&CX), 0);
     let pages = FragPages::new(a, &table, FragConfig::new()).expect("there is a number");

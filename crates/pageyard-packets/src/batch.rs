@@ -8,7 +8,7 @@ use crate::page::{PoolPage, RestOfBatch};
 use crate::pool::{PageMap, PagePool};
 use core::fmt;
 use pageyard_core::allocator::{Cx, PageAllocator};
-use pageyard_core::units::{Pfn, PhysAddr};
+use pageyard_core::units::{Order, Pfn, PhysAddr};
 
 /// Up to 64 pages of one pool, their holder's alone: a burst of packets. It is 272 bytes, and is passed on as a whole.
 ///
@@ -169,37 +169,71 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     }
 
     /// Gives back pages by their addresses, as [`put_raw`](PagePool::put_raw) does, but in batches: one locked
-    /// instruction to check each page, and two more for every 64. `wrong` is called for each that is refused, with its
-    /// address or, where the allocator refused it, its page's.
+    /// instruction to check each page, or up to eight neighbours that follow each other, and two more for every 64.
+    /// `wrong` is called for each that is refused, with its address or, where the allocator refused it, its page's.
     ///
     /// # Linux
     /// `page_pool_put_page_bulk`.
-    pub fn put_raw_bulk(&self, cx: &Cx, pages: &[PhysAddr], wrong: &mut dyn FnMut(PhysAddr, PutError)) {
-        let mut batch = self.batch();
-        for at in pages {
-            match self.give_up(*at) {
-                Ok(Some((block, _))) => {
-                    if batch.is_full() {
-                        self.put_batch(cx, core::mem::replace(&mut batch, self.batch()), wrong);
-                    }
-                    batch.add(block);
+    pub fn put_raw_bulk(&self, cx: &Cx, mut pages: &[PhysAddr], wrong: &mut dyn FnMut(PhysAddr, PutError)) {
+        while !pages.is_empty() {
+            let mut batch = self.batch();
+            loop {
+                let (won, left) = self.take_back(pages, &mut batch.numbers[batch.len..]);
+                batch.len += won;
+                pages = left;
+                let [at, behind @ ..] = left else { break };
+                if batch.is_full() {
+                    break;
                 }
-                Ok(None) => {}
-                Err(why) => wrong(*at, why),
+                pages = behind;
+                match self.give_up_fragment(*at) {
+                    Ok(Some((page, _))) => batch.add(page),
+                    Ok(None) => {}
+                    Err(why) => wrong(*at, why),
+                }
+            }
+            if batch.offer() {
+                continue;
+            }
+            if let Err(Refused { why, item }) = batch.put(cx) {
+                let mut rest = item.into_rest();
+                while let Some(page) = rest.next() {
+                    self.table.marks().lend(page, self.owner);
+                    wrong(page.address(), why);
+                }
             }
         }
-        self.put_batch(cx, batch, wrong);
     }
 
-    /// Gives back pages that were given up by their addresses; what is refused is in use again, under its address.
-    fn put_batch(&self, cx: &Cx, batch: PoolBatch<'_, 't, A, M>, wrong: &mut dyn FnMut(PhysAddr, PutError)) {
-        if let Err(Refused { why, item }) = batch.put(cx) {
-            let mut rest = item.into_rest();
-            while let Some(page) = rest.next() {
-                self.table.start(page, self.owner, 1);
-                wrong(page.address(), why);
+    /// Makes pages that are out under these addresses the caller's, and writes their numbers, until there is no more
+    /// room or one is not such a page; returns how many, and the addresses from that one on.
+    #[inline(always)]
+    fn take_back<'a>(&self, mut pages: &'a [PhysAddr], out: &mut [u32]) -> (usize, &'a [PhysAddr]) {
+        let (owner, numbers, marks, order) =
+            (self.owner, self.numbers, self.table.marks(), self.request.order);
+        let mut won = 0;
+        while let [at, behind @ ..] = pages
+            && won < out.len()
+        {
+            if order == Order::ZERO
+                && let [next, ..] = behind
+                && marks.are_neighbours(*at, *next)
+            {
+                // A page's number is what this writes.
+                let these = marks.neighbours(pages, &mut out[won..]);
+                if these.count > 1 && marks.take_all(these, owner) {
+                    (won, pages) = (won + these.count, &pages[these.count..]);
+                    continue;
+                }
             }
+            let page = at.pfn().align_down(order);
+            if !marks.take(page, owner) {
+                break;
+            }
+            out[won] = numbers.of(page);
+            (won, pages) = (won + 1, behind);
         }
+        (won, pages)
     }
 }
 
@@ -211,31 +245,71 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// As [`PoolConsumer::get`], where there is none.
     pub fn get_bulk(&mut self, cx: &Cx, count: usize) -> Result<PoolBatch<'p, 't, A, M>, GetError> {
         let pool = self.pool();
-        let (mut batch, mut fills) = (pool.batch(), 0);
+        let mut batch = pool.batch();
         let count = count.min(BATCH);
         if count == BATCH && self.cache().len == 0 {
             // As it came back: not through the cache.
             batch.len = pool.returns.slices.batches.take(&mut batch.numbers);
-            fills = u64::from(batch.len > 0);
             pool.consumer.from_ring.add(batch.len as u64);
-            pool.consumer.refill.add(fills);
+            pool.consumer.refill.add(u64::from(batch.len > 0));
+            pool.consumer.fast.add((batch.len as u64).saturating_sub(1));
         }
-        while batch.len < count {
+        let more = count - batch.len;
+        let (numbers, len) = (&mut batch.numbers, &mut batch.len);
+        let taken = self.take(cx, more, |some| {
+            numbers[*len..][..some.len()].copy_from_slice(some);
+            *len += some.len();
+        });
+        match taken {
+            Err(why) if batch.is_empty() => return Err(why),
+            _ => {}
+        }
+        Ok(batch)
+    }
+
+    /// Takes up to as many pages as there is room for addresses, as [`PoolConsumer::get_bulk`] does, in the raw form of
+    /// [`PoolPage::into_raw`]; returns how many it wrote, from the front.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_raw_bulk(&mut self, cx: &Cx, out: &mut [PhysAddr]) -> Result<usize, GetError> {
+        let pool = self.pool();
+        let (numbers, owner, marks) = (pool.numbers, pool.owner, pool.table.marks());
+        let mut got = 0;
+        let room = out.len();
+        self.take(cx, room, |some| {
+            for number in some {
+                let page = numbers.page(*number);
+                marks.lend(page, owner);
+                out[got] = page.address();
+                got += 1;
+            }
+        })?;
+        Ok(got)
+    }
+
+    /// Takes up to `count` pages out of the cache, which is filled as often as needed, and calls `f` with their numbers,
+    /// some at a time.
+    #[inline(always)]
+    fn take(&mut self, cx: &Cx, count: usize, mut f: impl FnMut(&[u32])) -> Result<(), GetError> {
+        let (mut left, mut fills) = (count, 0);
+        while left > 0 {
             if self.cache().len == 0 {
                 match self.fill(cx) {
                     Ok(()) => fills += 1,
-                    Err(why) if batch.is_empty() => return Err(why),
+                    Err(why) if left == count => return Err(why),
                     Err(_) => break,
                 }
             }
             let cache = self.cache();
-            let some = cache.len.min(count - batch.len);
+            let some = cache.len.min(left);
+            // First: a thread that is killed after this leaves pages that are nowhere, not in two places.
             cache.len -= some;
-            batch.numbers[batch.len..][..some].copy_from_slice(&cache.numbers[cache.len..][..some]);
-            batch.len += some;
+            f(&cache.numbers[cache.len..][..some]);
+            left -= some;
         }
-        pool.consumer.fast.add((batch.len as u64).saturating_sub(fills));
-        Ok(batch)
+        self.pool().consumer.fast.add(((count - left) as u64).saturating_sub(fills));
+        Ok(())
     }
 
     /// Gives pages back to the cache; those that have no room there, to the ring, and then to the allocator.
@@ -265,6 +339,37 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         }
         self.pool().consumer.cache_full.add(batch.len as u64);
         batch.put(cx)
+    }
+}
+
+impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
+    /// Gives back pages by their addresses, as [`PagePool::put_raw_bulk`] does, but to the cache; those that have no
+    /// room there, to the ring.
+    pub fn put_raw_bulk(
+        &mut self,
+        cx: &Cx,
+        mut pages: &[PhysAddr],
+        wrong: &mut dyn FnMut(PhysAddr, PutError),
+    ) {
+        let pool = self.pool();
+        loop {
+            let cache = self.cache();
+            let room = cache.room.max(cache.len);
+            let (won, left) = pool.take_back(pages, &mut cache.numbers[cache.len..room]);
+            cache.len += won;
+            let is_full = cache.len >= room;
+            pool.consumer.cached.add(won as u64);
+            let [at, behind @ ..] = left else { return };
+            if is_full {
+                pool.consumer.cache_full.add(left.len() as u64);
+                return pool.put_raw_bulk(cx, left, wrong);
+            }
+            pages = behind;
+            // A fragment, or wrong.
+            if let Err(why) = self.put_raw(cx, *at) {
+                wrong(*at, why);
+            }
+        }
     }
 }
 

@@ -308,7 +308,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         let give = |page: Pfn| {
             // Refused only for a CPU that the allocator does not have: then it is in use, under its address.
             if pool.free(cx, page).is_err() {
-                pool.table.start(page, pool.owner, 1);
+                pool.table.marks().lend(page, pool.owner);
             }
         };
         while let Some(page) = self.pop() {

@@ -25,6 +25,11 @@ pub(crate) trait Parts: Sync {
     /// Gives up a use by the address of a byte in the block; returns the block if that was its last use.
     #[inline(always)]
     fn give_up(&self, at: PhysAddr) -> Result<Option<(Pfn, Order)>, PutError> {
+        self.give_up_fragment(at)
+    }
+
+    /// Gives up a use of a block that was carved, as [`give_up`](Parts::give_up) does.
+    fn give_up_fragment(&self, at: PhysAddr) -> Result<Option<(Pfn, Order)>, PutError> {
         let (block, order) = self.block_of(at).ok_or(PutError::OutsideTable)?;
         Ok(self.table().give_up(block, self.owner(), 1)?.then_some((block, order)))
     }

@@ -88,7 +88,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     #[inline]
     pub fn into_raw(self) -> PhysAddr {
         let (pool, page) = self.into_parts();
-        pool.table.start(page, pool.owner, 1);
+        pool.table.marks().lend(page, pool.owner);
         page.address()
     }
 
@@ -145,7 +145,9 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// [`PutError`]; nothing changed.
     pub fn take_raw(&self, at: PhysAddr) -> Result<PoolPage<'_, 't, A, M>, PutError> {
         let (page, _) = self.block_of(at).ok_or(PutError::OutsideTable)?;
-        self.table.take_last(page, self.owner)?;
+        if !self.table.marks().take(page, self.owner) {
+            self.table.take_last(page, self.owner)?;
+        }
         Ok(PoolPage::new(self, page))
     }
 }
@@ -182,7 +184,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> RestOfBatch<'p, 't, A, M> {
 impl<A: PageAllocator, M: PageMap> Drop for RestOfBatch<'_, '_, A, M> {
     fn drop(&mut self) {
         while let Some(page) = self.next() {
-            self.pool.table.start(page, self.pool.owner, 1);
+            self.pool.table.marks().lend(page, self.pool.owner);
         }
     }
 }

@@ -68,6 +68,27 @@ impl Default for PoolConfig {
     }
 }
 
+/// How a pool numbers its pages, so that 32 bits hold one: by the complement of their place in the table, which is
+/// never 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    /// The table's first frame, in pages.
+    first: u64,
+    order: Order,
+}
+
+impl Numbers {
+    #[inline(always)]
+    pub fn of(self, page: Pfn) -> u32 {
+        !(((page.0 >> self.order.get()) - self.first) as u32)
+    }
+
+    #[inline(always)]
+    pub fn page(self, number: u32) -> Pfn {
+        Pfn((u64::from(!number) + self.first) << self.order.get())
+    }
+}
+
 /// Work done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
 ///
 /// The value of a page stays with it while it is recycled. `()` maps nothing.
@@ -133,6 +154,7 @@ pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
     pub(crate) table: &'t UseTable<'t>,
     pub(crate) owner: Owner,
     pub(crate) request: Request,
+    pub(crate) numbers: Numbers,
     pub(crate) map: M,
     pub(crate) returns: Placed<Returns<'t>>,
     pub(crate) consumer: Consumer,
@@ -169,11 +191,14 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         let (gone, ring_full, released_refcnt) = Default::default();
         let leaving = [0; LEAVING].map(A32::new);
         let (owner, request) = (table.enter()?, config.request);
+        let order = request.order;
+        let numbers = Numbers { first: table.first().0 >> order.get(), order };
         Ok(PagePool {
             allocator,
             table,
             owner,
             request,
+            numbers,
             map,
             returns,
             consumer,
@@ -322,18 +347,16 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         (0..frames >> order.get()).map(move |nth| start + Frames(nth << order.get()))
     }
 
-    /// Returns the number of a page among those that the ring and the cache can hold: never 0.
+    /// Returns the number of a page among those that the ring and the cache can hold.
     #[inline(always)]
     pub(crate) fn number(&self, page: Pfn) -> u32 {
-        let order = self.request.order.get();
-        ((page.0 >> order) - (self.table.first().0 >> order)) as u32 + 1
+        self.numbers.of(page)
     }
 
     /// Returns the page of a number.
     #[inline(always)]
     pub(crate) fn page(&self, number: u32) -> Pfn {
-        let order = self.request.order.get();
-        Pfn((u64::from(number - 1) + (self.table.first().0 >> order)) << order)
+        self.numbers.page(number)
     }
 
     /// Gives back a page, or a fragment of one, by its address, from any CPU: for descriptors that hold only numbers. A
@@ -396,7 +419,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     fn dropped_without_room(&self, page: Pfn) {
         let freed = self.allocator.anywhere().is_some_and(|cx| self.free(&cx, page).is_ok());
         if !freed {
-            self.table.start(page, self.owner, 1);
+            self.table.marks().lend(page, self.owner);
         }
     }
 
@@ -463,7 +486,7 @@ struct StaysInUse<'a>(&'a UseTable<'a>, Owner, Pfn);
 
 impl Drop for StaysInUse<'_> {
     fn drop(&mut self) {
-        self.0.start(self.2, self.1, 1);
+        self.0.marks().lend(self.2, self.1);
     }
 }
 
@@ -484,6 +507,18 @@ impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
         let order = self.request.order;
         let block = at.pfn().align_down(order);
         self.table.covers(block, order.frames()).then_some((block, order))
+    }
+
+    /// A page that is out, else a fragment of one.
+    #[inline]
+    fn give_up(&self, at: PhysAddr) -> Result<Option<(Pfn, Order)>, PutError> {
+        let order = self.request.order;
+        let page = at.pfn().align_down(order);
+        if self.table.marks().take(page, self.owner) {
+            Ok(Some((page, order)))
+        } else {
+            self.give_up_fragment(at)
+        }
     }
 
     #[inline]

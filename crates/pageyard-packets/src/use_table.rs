@@ -1,4 +1,5 @@
-//! A word for each frame: who carves or pools the block that starts there, and how many still use it.
+//! A word for each frame: who carves or pools the block that starts there, and how many still use it. Beside it a byte,
+//! for pages of pools that are out under their addresses ([`marks`](crate::marks)).
 //!
 //! | bits | |
 //! |---|---|
@@ -9,12 +10,13 @@
 //! costs it no atomic operation, and gives back what is left when the block is full (`pagecnt_bias` in Linux).
 
 use crate::error::{PacketsError, PutError};
+use crate::marks::Marks;
 use crate::placed::{self, Placed};
 use core::ops::Range;
 use pageyard_core::allocator::PageAllocator;
 use pageyard_core::units::{Frames, Pfn, ZoneId};
 use pageyard_sync::Metadata;
-use pageyard_sync::{A32, A64, AcqRel, Acquire, Carver, Relaxed, Release};
+use pageyard_sync::{A8, A32, A64, AcqRel, Acquire, Carver, Relaxed, Release};
 
 const USES_BITS: u32 = 24;
 const USES: u32 = (1 << USES_BITS) - 1;
@@ -36,9 +38,17 @@ pub enum Values {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner(u8);
 
+impl Owner {
+    #[inline(always)]
+    pub fn byte(self) -> u8 {
+        self.0
+    }
+}
+
 /// The parts of a table.
 pub(crate) struct Slices<'m> {
     words: &'m [A32],
+    marks: &'m [A8],
     values: &'m [A64],
     /// A bit for each owner that there is.
     owners: &'m [A64],
@@ -46,7 +56,7 @@ pub(crate) struct Slices<'m> {
 
 /// The side table of packet buffers: for each frame, who carves or pools its block and how many still use it.
 ///
-/// One serves all the pools and owners of fragments of an allocator: up to 255 at a time. 4 bytes a frame, and 8 more
+/// One serves all the pools and owners of fragments of an allocator: up to 255 at a time. 5 bytes a frame, and 8 more
 /// with [`Values::Kept`]; an allocator without packets needs none.
 pub struct UseTable<'m> {
     placed: Placed<Slices<'m>>,
@@ -60,7 +70,12 @@ impl<'m> UseTable<'m> {
     fn carve(frames: Frames, values: Values) -> impl Fn(&mut Carver<'m>) -> Slices<'m> {
         let n = frames.0 as usize;
         let valued = if values == Values::Kept { n } else { 0 };
-        move |c| Slices { words: c.zeroed(n), values: c.zeroed(valued), owners: c.zeroed(4) }
+        move |c| Slices {
+            words: c.zeroed(n),
+            marks: c.zeroed(n),
+            values: c.zeroed(valued),
+            owners: c.zeroed(4),
+        }
     }
 
     fn check(frames: &Range<Pfn>) -> Result<Frames, PacketsError> {
@@ -171,9 +186,15 @@ impl<'m> UseTable<'m> {
     #[inline]
     pub(crate) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
         debug_assert!(uses <= MOST);
-        // ORDER: Release pairs with the AcqRel in `take_last` and `give_up`: a thread that knows the block by its
-        // address alone, and takes it, sees what its holder did.
+        // ORDER: Release pairs with the AcqRel in `take_last` and `give_up`: a thread that knows a fragment by its
+        // address alone, and gives up the last use, sees what the block's holder did.
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Release);
+    }
+
+    /// Returns the marks of pages that are out under their addresses.
+    #[inline(always)]
+    pub(crate) fn marks(&self) -> Marks<'_> {
+        Marks { bytes: self.placed.slices.marks, first: self.first }
     }
 
     /// Returns whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
@@ -219,7 +240,7 @@ impl<'m> UseTable<'m> {
         let mut now = word.load(Relaxed);
         loop {
             if now & USES == 0 || now & USES > MOST {
-                return Err(PutError::NotInUse);
+                return Err(self.not_in_use(block, owner));
             }
             if now >> USES_BITS != u32::from(owner.0) {
                 return Err(PutError::WrongOwner);
@@ -241,12 +262,26 @@ impl<'m> UseTable<'m> {
         match self.word(block).compare_exchange(idle | 1, idle, AcqRel, Relaxed) {
             Ok(_) => Ok(()),
             Err(now) if now & USES > 0 && now >> USES_BITS != u32::from(owner.0) => Err(PutError::WrongOwner),
-            Err(_) => Err(PutError::NotInUse),
+            Err(_) => Err(self.not_in_use(block, owner)),
         }
     }
 
-    /// Returns how many uses of `owner` a block has.
+    /// Says why an owner has no use of a block without uses: it is another's page.
+    #[cold]
+    fn not_in_use(&self, block: Pfn, owner: Owner) -> PutError {
+        let marks = self.marks();
+        if marks.is_anyones(block) && !marks.is_out(block, owner) {
+            PutError::WrongOwner
+        } else {
+            PutError::NotInUse
+        }
+    }
+
+    /// Returns how many uses of `owner` a block has: one where it is a page that is out under its address.
     pub(crate) fn uses(&self, block: Pfn, owner: Owner) -> u32 {
+        if self.marks().is_out(block, owner) {
+            return 1;
+        }
         // ORDER: Relaxed: an estimate, unless the caller has one of the uses.
         let now = self.word(block).load(Relaxed);
         let uses = now & USES;
@@ -268,7 +303,7 @@ impl<'m> UseTable<'m> {
     /// Returns whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
     pub(crate) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
-        self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS
+        self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS && !self.marks().is_anyones(block)
     }
 
     /// Returns the number of frames.

@@ -137,6 +137,65 @@ fn pages_come_back_by_their_addresses_in_bulk() {
 }
 
 #[test]
+fn neighbours_come_back_together_each_once() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    // A table whose rows of eight are not the allocator's.
+    let mut frames = UseTable::frames_of(&*yard);
+    frames.start.0 -= 3;
+    for table in [UseTable::of(&*yard).unwrap(), UseTable::owned(frames, Values::None).unwrap()] {
+        let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+        let other = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+        let (mut consumer, mut others) = (pool.consumer().unwrap(), other.consumer().unwrap());
+        let strange = others.get(&HERE).unwrap().into_raw();
+        // Upwards, downwards, by threes, and with each sixth there twice or another pool's.
+        let orders: [fn(usize) -> usize; 3] = [|nth| nth, |nth| 63 - nth, |nth| nth * 3 % 64];
+        for (order, to_consumer) in orders.into_iter().flat_map(|order| [(order, false), (order, true)]) {
+            let mut sorted = [PhysAddr(0); 64];
+            assert_eq!(consumer.get_raw_bulk(&HERE, &mut sorted), Ok(64));
+            sorted.sort_unstable();
+            let mut raw = Vec::new();
+            let mut expected = Vec::new();
+            for nth in 0..64 {
+                let at = sorted[order(nth)];
+                raw.push(PhysAddr(at.0 + nth as u64));
+                match nth % 12 {
+                    5 => {
+                        raw.push(at);
+                        expected.push((at, PutError::NotInUse));
+                    }
+                    11 => {
+                        raw.push(strange);
+                        expected.push((strange, PutError::WrongOwner));
+                    }
+                    _ => {}
+                }
+            }
+            let mut wrong = Vec::new();
+            let mut note = |at, why| wrong.push((at, why));
+            if to_consumer {
+                consumer.put_raw_bulk(&HERE, &raw, &mut note);
+            } else {
+                pool.put_raw_bulk(&THERE, &raw, &mut note);
+            }
+            assert_eq!(wrong, expected);
+            let mut in_use = 0;
+            pool.visit_in_use(&mut |_, _| in_use += 1);
+            assert_eq!(in_use, 0);
+            let back = consumer.get_bulk(&HERE, 64).unwrap();
+            let mut again: Vec<_> = back.pfns().map(Pfn::address).collect();
+            again.sort_unstable();
+            assert_eq!(again, sorted, "no page is there twice");
+            consumer.put_bulk(&HERE, back).unwrap();
+        }
+        others.put_raw(&HERE, strange).unwrap();
+        assert_eq!((consumer.close(&HERE), others.close(&HERE)), (0, 0));
+        drop((pool, other));
+        assert_eq!(free_frames(&yard), before);
+    }
+}
+
+#[test]
 fn an_address_becomes_a_page_once() {
     let yard = yard_of(4096);
     let table = UseTable::of(&*yard).unwrap();

@@ -164,6 +164,33 @@ fn batches_come_back_through_rings_of_all_sizes() {
 }
 
 #[test]
+fn of_two_that_give_back_the_same_neighbours_each_page_is_ones() {
+    explore("two threads give back overlapping parts of a batch", || {
+        let _lender = Lender;
+        let pool = pool(1024);
+        let mut out = batches(&pool, 1).concat();
+        out.sort_unstable();
+        let wrong: Vec<_> = [(1, 0..40), (2, 20..64)]
+            .map(|(cpu, part)| {
+                let (pool, mine) = (pool.clone(), out[part].to_vec());
+                thread::spawn(move || {
+                    let mut wrong = Vec::new();
+                    pool.put_raw_bulk(&cx(cpu), &mine, &mut |at, why| wrong.push((at, why)));
+                    wrong
+                })
+            })
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
+        let twice: BTreeSet<_> = wrong.iter().map(|(at, _)| *at).collect();
+        assert!(twice.iter().eq(&out[20..40]), "{wrong:?}");
+        assert!(wrong.len() == 20 && wrong.iter().all(|(_, why)| *why == PutError::NotInUse), "{wrong:?}");
+        assert_eq!(pool.stats().in_ring, 64);
+        end(&pool);
+    });
+}
+
+#[test]
 fn a_pool_that_is_closed_while_batches_come_back_keeps_none() {
     for ring in [1, 128] {
         explore(&format!("a ring of {ring} is closed while batches come back"), move || {

@@ -178,6 +178,7 @@ mod tests {
             "page-pool",
             "page-pool-bulk",
             "page-pool-raw",
+            "page-pool-raw-bulk",
             "page-frag",
             "page-pool-frag",
             "pageyard",

@@ -60,6 +60,7 @@ impl Visit for Visitor {
             Box::new(Inside { name: "page-pool", pool: forever(Pages(pools)) }),
             Box::new(Inside { name: "page-pool-bulk", pool: forever(Batches(pools)) }),
             Box::new(Inside { name: "page-pool-raw", pool: forever(RawPages(pools)) }),
+            Box::new(Inside { name: "page-pool-raw-bulk", pool: forever(RawBatches(pools)) }),
             Box::new(Inside { name: "page-pool-frag", pool: forever(PoolFragments(pools)) }),
             Box::new(Inside { name: "page-frag", pool: forever(Fragments(forever(pages))) }),
             Box::new(Inside { name: "pageyard", pool: forever(Frames(engine)) }),
@@ -153,6 +154,37 @@ impl<E: AnyEngine> Pool for RawPages<E> {
     #[inline(always)]
     fn put_across(&'static self, _: &mut Option<Consumer<E>>, cpu: usize, buffer: PhysAddr) {
         let _ = self.0[0].put_raw(&cx(cpu), buffer);
+    }
+}
+
+/// The same in batches of 64, whose order stays as it was.
+struct RawBatches<E: PageAllocator + 'static>(Pools<E>);
+
+impl<E: AnyEngine> Pool for RawBatches<E> {
+    const AT_A_TIME: usize = PoolConfig::BATCH;
+
+    type Buffer = [PhysAddr; PoolConfig::BATCH];
+    type User = Consumer<E>;
+
+    fn user(&'static self, cpu: usize) -> Option<Consumer<E>> {
+        self.0[cpu].consumer()
+    }
+
+    #[inline(always)]
+    fn get(&'static self, user: &mut Consumer<E>, cpu: usize) -> Option<Self::Buffer> {
+        let mut buffer = [PhysAddr(0); PoolConfig::BATCH];
+        let got = user.get_raw_bulk(&cx(cpu), &mut buffer);
+        (got == Ok(buffer.len())).then_some(buffer)
+    }
+
+    #[inline(always)]
+    fn put(&'static self, user: &mut Consumer<E>, cpu: usize, buffer: Self::Buffer) {
+        user.put_raw_bulk(&cx(cpu), &buffer, &mut |_, _| {});
+    }
+
+    #[inline(always)]
+    fn put_across(&'static self, _: &mut Option<Consumer<E>>, cpu: usize, buffer: Self::Buffer) {
+        self.0[0].put_raw_bulk(&cx(cpu), &buffer, &mut |_, _| {});
     }
 }
 

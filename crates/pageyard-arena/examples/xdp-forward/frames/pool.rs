@@ -7,10 +7,10 @@
 
 use super::engine::{Engine, Yard, request};
 use super::lines::Lines;
-use super::{Frames, Store, User};
+use super::{BATCH, Frames, Store, User};
 use crate::board::Worker;
 use crate::shared;
-use pageyard::{CpuId, CpuSet, Cx, Metadata, Order, Pfn};
+use pageyard::{CpuId, CpuSet, Cx, Metadata, Order, Pfn, PhysAddr};
 use pageyard_packets::{PacketsError, PagePool, PoolConfig, PoolConsumer, UseTable, Values};
 use std::io;
 use std::ptr::NonNull;
@@ -18,8 +18,8 @@ use std::ptr::NonNull;
 type Pool = PagePool<'static, &'static Yard>;
 type Consumer = PoolConsumer<'static, 'static, &'static Yard>;
 
-/// Frames whose words in the table of uses are one cache line.
-const USES: usize = 16;
+/// Frames whose marks in the table of uses are one cache line.
+const USES: usize = 64;
 /// Slots in a cache line of a ring.
 const SLOTS: u64 = 16;
 
@@ -209,32 +209,45 @@ impl Side {
 impl Frames for Side {
     fn get(&mut self, out: &mut [Pfn]) -> usize {
         let Some(consumer) = &mut self.consumer else { return 0 };
-        let mut got = 0;
-        while got < out.len() {
-            let Ok(page) = consumer.get(&self.cx) else { break };
-            out[got] = if self.checks { page.into_raw() } else { page.into_address() }.pfn();
-            got += 1;
-        }
+        let got = if self.checks {
+            let mut raw = [PhysAddr(0); BATCH];
+            let got = consumer.get_raw_bulk(&self.cx, &mut raw[..out.len()]).unwrap_or(0);
+            out.iter_mut().zip(&raw[..got]).for_each(|(frame, at)| *frame = at.pfn());
+            got
+        } else {
+            let Ok(mut batch) = consumer.get_bulk(&self.cx, out.len()) else { return 0 };
+            let (got, pages) = (batch.len(), std::iter::from_fn(|| batch.pop()));
+            out.iter_mut().zip(pages).for_each(|(frame, page)| *frame = page.into_address().pfn());
+            got
+        };
         self.count(&out[..got]);
         got
     }
 
     fn put(&mut self, frames: &[Pfn]) {
-        for frame in frames.iter().filter(|_| !self.checks) {
-            // SAFETY: the kernel hands each descriptor back once, and those that it had were made addresses in `get` or
-            // by the supervisor.
-            let page = unsafe { self.pool.from_address(frame.address()) };
+        if self.checks {
+            let mut raw = [PhysAddr(0); BATCH];
+            let raw = &mut raw[..frames.len()];
+            raw.iter_mut().zip(frames).for_each(|(at, frame)| *at = frame.address());
             // A page that is refused shows in the count of frames.
+            let wrong = &mut |_, _| {};
+            match &mut self.consumer {
+                Some(consumer) => consumer.put_raw_bulk(&self.cx, raw, wrong),
+                None => self.pool.put_raw_bulk(&self.cx, raw, wrong),
+            }
+        } else {
+            let mut batch = self.pool.batch();
+            for frame in frames {
+                // SAFETY: the kernel hands each descriptor back once, and those that it had were made addresses in
+                // `get` or by the supervisor.
+                let page = unsafe { self.pool.from_address(frame.address()) };
+                // At most a batch of them, all this pool's.
+                let _ = batch.push(page);
+            }
+            // Pages that are refused show in the count of frames.
             let _ = match &mut self.consumer {
-                Some(consumer) => consumer.put(&self.cx, page),
-                None => page.put(&self.cx),
-            };
-        }
-        for frame in frames.iter().filter(|_| self.checks) {
-            // A page that is refused shows in the count of frames.
-            let _ = match &mut self.consumer {
-                Some(consumer) => consumer.put_raw(&self.cx, frame.address()),
-                None => self.pool.put_raw(&self.cx, frame.address()),
+                Some(consumer) => consumer.put_bulk(&self.cx, batch),
+                None => batch.put(&self.cx),
             };
         }
         self.count(frames);
