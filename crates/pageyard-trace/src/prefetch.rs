@@ -7,8 +7,8 @@ use crate::error::TraceError;
 use crate::event::Event;
 use crate::reader::EventReader;
 
-/// Batches that can wait to be used: enough to cover a slow page, few enough to stay in cache.
-const AHEAD: usize = 4;
+/// Batches that can wait to be used: enough to cover a slow page.
+const AHEAD: usize = 8;
 
 type Batch = Result<Vec<Event>, TraceError>;
 
@@ -68,25 +68,19 @@ impl Prefetch {
     /// # Errors
     /// As [`EventReader::next_batch`].
     pub fn next_batch(&mut self, out: &mut Vec<Event>) -> Result<bool, TraceError> {
+        if self.end.is_none() {
+            match self.batches.recv() {
+                Ok(Ok(batch)) => {
+                    let old = std::mem::replace(out, batch);
+                    // A full channel means that the reader has buffers enough.
+                    let _ = self.used.try_send(old);
+                    return Ok(true);
+                }
+                Ok(Err(fault)) => self.end = Some(Err(fault)),
+                Err(_) => self.end = Some(Ok(())),
+            }
+        }
         out.clear();
-        if let Some(end) = &self.end {
-            return end.clone().map(|()| false);
-        }
-        match self.batches.recv() {
-            Ok(Ok(batch)) => {
-                let old = std::mem::replace(out, batch);
-                // A full channel means that the reader has buffers enough.
-                let _ = self.used.try_send(old);
-                Ok(true)
-            }
-            Ok(Err(fault)) => {
-                self.end = Some(Err(fault.clone()));
-                Err(fault)
-            }
-            Err(_) => {
-                self.end = Some(Ok(()));
-                Ok(false)
-            }
-        }
+        self.end.clone().unwrap_or(Ok(())).map(|()| false)
     }
 }

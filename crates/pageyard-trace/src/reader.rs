@@ -7,8 +7,8 @@ use crate::event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
 use crate::meta::Meta;
 use crate::pq::{ChunkReader, ColumnSpec, Kind, Names, Table};
 
-/// Rows handed over at a time: few enough that a batch and its columns stay in the processor's cache.
-pub const BATCH_ROWS: usize = 16 << 10;
+/// Rows handed over at a time: few enough that a batch and its columns, 85 bytes a row, stay in a core's own cache.
+pub const BATCH_ROWS: usize = 4 << 10;
 
 const KINDS: [&str; 5] = ["alloc", "free", "alloc_extfrag", "pcpu_drain", "alloc_zone_locked"];
 const CONTEXTS: [&str; 4] = ["task", "softirq", "hardirq", "nmi"];
@@ -24,6 +24,20 @@ const MIGRATETYPE: usize = 6;
 const CONTEXT: usize = 7;
 const TID: usize = 8;
 const IRQS_OFF: usize = 9;
+
+/// An event to be overwritten.
+const BLANK: Event = Event {
+    time_ns: 0,
+    pfn: 0,
+    gfp: 0,
+    tid: 0,
+    cpu: 0,
+    kind: EventKind::Alloc,
+    order: 0,
+    migratetype: 0,
+    context: Context::Task,
+    irqs_off: false,
+};
 
 /// Returns the columns that format 1 has, the two that a replay does not need last.
 pub(crate) fn event_columns(columns: Columns) -> Vec<ColumnSpec> {
@@ -113,29 +127,29 @@ impl EventReader {
         self.row
     }
 
-    /// Replaces `out` by the next events, at most 65,536; `false` when there are none left.
+    /// Replaces `out` by the next events, at most [`BATCH_ROWS`]; `false` when there are none left.
     ///
     /// # Errors
     /// At the first row that is damaged or cannot be true; `out` is then empty, and asking again gives the same error.
     /// A trace with more or fewer rows than its `meta.json` says fails when the rows have been read.
     pub fn next_batch(&mut self, out: &mut Vec<Event>) -> Result<bool, TraceError> {
-        out.clear();
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
+        let read = match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => self.read_batch(out),
+        };
+        if !matches!(read, Ok(true)) {
+            out.clear();
         }
-        match self.read_batch(out) {
-            Ok(()) => Ok(!out.is_empty()),
-            Err(fault) => {
-                out.clear();
-                self.fault = Some(fault.clone());
-                Err(fault)
-            }
+        if let Err(fault) = &read {
+            self.fault = Some(fault.clone());
         }
+        read
     }
 
-    fn read_batch(&mut self, out: &mut Vec<Event>) -> Result<(), TraceError> {
+    /// Replaces `out` by the next events, or leaves it as it is if there are none left.
+    fn read_batch(&mut self, out: &mut Vec<Event>) -> Result<bool, TraceError> {
         while self.row == self.group_end {
-            let Some(group) = self.table.group(self.next_group) else { return self.finish() };
+            let Some(group) = self.table.group(self.next_group) else { return self.finish().map(|()| false) };
             self.next_group += 1;
             self.group_end += group.rows;
             let columns = if self.columns == Columns::All { IRQS_OFF + 1 } else { CONTEXT + 1 };
@@ -148,7 +162,7 @@ impl EventReader {
         }
         self.assemble(n, out)?;
         self.row += n as u64;
-        Ok(())
+        Ok(true)
     }
 
     fn finish(&self) -> Result<(), TraceError> {
@@ -173,7 +187,36 @@ impl EventReader {
             Columns::All => (&c[TID].as_i32()[..n], &c[IRQS_OFF].as_bool()[..n]),
             Columns::Replay => (&[][..], &[][..]),
         };
-        out.reserve(n);
+        // Columns of small numbers are checked one after another, many rows at a time. Only a batch with a fault in it
+        // is looked at row by row.
+        let mut bounds = self.bounds;
+        let mut possible = below(event, KINDS.len() as u32)
+            & below(order, u32::from(MAX_ORDER) + 1)
+            & migratetype.iter().fold(true, |fit, m| fit & ((*m).wrapping_add(1) as u32 <= 6))
+            & below(context, CONTEXTS.len() as u32)
+            & below(cpu, bounds.cpus);
+        out.resize(n, BLANK);
+        for (i, row) in out.iter_mut().enumerate() {
+            let (time, pfn) = (time[i] as u64, pfn[i] as u64);
+            possible &= (time >= bounds.time) & bounds.has_room(pfn, order[i], event[i]);
+            bounds.time = time;
+            *row = Event {
+                time_ns: time,
+                pfn,
+                gfp: gfp[i] as u32,
+                tid: tid.get(i).map_or(0, |&t| t as u32),
+                cpu: cpu[i] as u32,
+                kind: EventKind::ALL.get(event[i] as usize).copied().unwrap_or(BLANK.kind),
+                order: order[i] as u8,
+                migratetype: migratetype[i] as i8,
+                context: Context::ALL.get(context[i] as usize).copied().unwrap_or(BLANK.context),
+                irqs_off: irqs_off.get(i).copied().unwrap_or(false),
+            };
+        }
+        if possible {
+            self.bounds = bounds;
+            return Ok(());
+        }
         let mut bounds = self.bounds;
         for i in 0..n {
             let raw = Raw {
@@ -193,22 +236,14 @@ impl EventReader {
                 });
             }
             bounds.time = raw.time;
-            out.push(Event {
-                time_ns: raw.time,
-                pfn: raw.pfn,
-                gfp: gfp[i] as u32,
-                tid: tid.get(i).map_or(0, |&t| t as u32),
-                cpu: raw.cpu,
-                kind: EventKind::ALL[raw.event as usize],
-                order: raw.order as u8,
-                migratetype: raw.migratetype as i8,
-                context: Context::ALL[raw.context as usize],
-                irqs_off: irqs_off.get(i).copied().unwrap_or(false),
-            });
         }
-        self.bounds = bounds;
-        Ok(())
+        unreachable!("a batch without a fault is possible")
     }
+}
+
+/// Returns whether every value is one of `0..end`.
+fn below(values: &[i32], end: u32) -> bool {
+    values.iter().fold(true, |fit, value| fit & ((*value as u32) < end))
 }
 
 /// Says why a reader would refuse `event` after one at `last_time`, as far as that does not depend on the host.
@@ -227,6 +262,17 @@ pub(crate) fn impossible(event: &Event, last_time: u64) -> Option<String> {
     (!raw.is_possible(&bounds)).then(|| raw.fault(&bounds, &[Names::new(&KINDS), Names::new(&CONTEXTS)]))
 }
 
+impl Bounds {
+    /// Returns whether a block can be where a row has it: within memory and aligned, or nowhere if the request failed.
+    #[inline]
+    fn has_room(&self, pfn: u64, order: i32, event: i32) -> bool {
+        let frames = 1u64 << (order & 31);
+        let placed = (pfn & (frames - 1) == 0) & (pfn.saturating_add(frames) <= self.memory_end);
+        let failed = (pfn == FAILED) & (event == EventKind::Alloc as i32);
+        placed | failed
+    }
+}
+
 /// A row as the file has it.
 #[derive(Clone, Copy, Debug)]
 struct Raw {
@@ -243,14 +289,11 @@ impl Raw {
     /// Returns whether the row is valid, without branches that depend on it.
     fn is_possible(&self, bounds: &Bounds) -> bool {
         let order_fits = (0..=i32::from(MAX_ORDER)).contains(&self.order);
-        let frames = 1u64 << (self.order & 31);
-        let placed = (self.pfn & (frames - 1) == 0) & (self.pfn.saturating_add(frames) <= bounds.memory_end);
-        let failed = (self.pfn == FAILED) & (self.event == EventKind::Alloc as i32);
         (self.time >= bounds.time)
+            & bounds.has_room(self.pfn, self.order, self.event)
             & (self.cpu < bounds.cpus)
             & (0..KINDS.len() as i32).contains(&self.event)
             & order_fits
-            & (placed | failed)
             & (-1..=5).contains(&self.migratetype)
             & (0..CONTEXTS.len() as i32).contains(&self.context)
     }

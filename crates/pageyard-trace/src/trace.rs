@@ -140,7 +140,10 @@ impl Trace {
     /// # Errors
     /// When the file is there but damaged or inconsistent.
     pub fn before(&self) -> Result<Option<Snapshot>, TraceError> {
-        self.snapshot(BEFORE)
+        let before = self.snapshot(BEFORE)?;
+        // Kept for the events, so that they do not read it again.
+        _ = self.inner.memory_end.set(before.as_ref().map(Snapshot::end));
+        Ok(before)
     }
 
     /// Reads the memory map when the recording ended, if the trace has one.
@@ -203,8 +206,7 @@ impl Trace {
         if let Some(end) = self.inner.memory_end.get() {
             return Ok(*end);
         }
-        let end = self.before()?.map(|s| s.end());
-        Ok(*self.inner.memory_end.get_or_init(|| end))
+        Ok(self.before()?.map(|s| s.end()))
     }
 
     /// Returns what messages call the file that describes the trace.
