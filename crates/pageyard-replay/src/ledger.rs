@@ -1,12 +1,11 @@
 //! The replay's ledger: which block of the engine stands for which recorded block.
 
-use crate::bitmap::FrameSet;
-use pageyard::{BlockId, Frames, FreeError, Order, Pfn, block};
+use pageyard::{BlockId, FreeError, Order, Pfn, block};
+use pageyard_trace::Event;
+use std::hint::black_box;
 
 /// The largest order that a recorded block can have.
 const LARGEST: Order = Order::of(10);
-
-const NONE: u8 = 0;
 
 /// The stand-in for a recorded block. The ledger does not interpret it: in a replay on one thread it is the engine's
 /// frame, on several threads the place where that frame will be written.
@@ -18,57 +17,97 @@ impl Stand {
     pub const UNSERVED: Stand = Stand(u32::MAX);
 }
 
-/// The ledger. Recorded blocks are named by their first frame and order.
+/// In a frame's tag: 1 + the order of the block that starts here; 0 if none does.
+const ORDER: u8 = 0x0f;
+
+/// In a frame's tag: something stands for it. Most requests are for frames that are not held, which this says without a
+/// look at each block that they may be a part of.
+const HELD: u8 = 0x10;
+
+/// In a frame's tag: a row allocated a block that starts here, and none freed it. A free of a part that is not the
+/// first, and an allocation that covers other blocks' first frames, do not change it: that is how recordings are
+/// counted.
+const HEAD: u8 = 0x20;
+
+/// The ledger. Recorded blocks are named by their first frame and order. Zeroed memory is an empty one, so that frames
+/// that no row names cost little.
 pub struct Ledger {
     /// For each recorded frame that starts a block: what stands for it.
     stand: Vec<u32>,
-    /// For each recorded frame: 1 + the order of the block that starts here, or [`NONE`].
-    order: Vec<u8>,
-    /// Recorded frames that something stands for. Most requests are for frames that are not held, which this says
-    /// without a look at each block that they may be a part of.
-    held: FrameSet,
-    /// First frames of blocks that a row allocated and none freed. A free of a part that is not the first, and an
-    /// allocation that covers other blocks' first frames, do not change it: that is how recordings are counted.
-    heads: FrameSet,
+    /// For each recorded frame, in a byte, what most rows need: [`ORDER`], [`HELD`], [`HEAD`].
+    tags: Vec<u8>,
     /// Blocks that were freed in parts.
     pub splits: u64,
+}
+
+/// Returns the order of the block that starts at the frame of a tag.
+#[inline]
+fn order_of(tag: u8) -> Option<Order> {
+    Order::new((tag & ORDER).checked_sub(1)?)
 }
 
 impl Ledger {
     /// Makes an empty ledger for a machine whose frames end at `end`.
     pub fn new(end: Pfn) -> Ledger {
         let frames = end.0 as usize;
-        Ledger {
-            stand: vec![0; frames],
-            order: vec![NONE; frames],
-            held: FrameSet::new(end),
-            heads: FrameSet::new(end),
-            splits: 0,
-        }
+        Ledger { stand: vec![0; frames], tags: vec![0; frames], splits: 0 }
     }
 
     /// Returns whether the ledger has the frame at all.
     pub fn covers(&self, pfn: Pfn, order: Order) -> bool {
-        pfn.0.checked_add(order.frames().0).is_some_and(|end| end <= self.order.len() as u64)
+        pfn.0.checked_add(order.frames().0).is_some_and(|end| end <= self.tags.len() as u64)
+    }
+
+    /// Brings what is known of the blocks of some rows into the cache, all at once. Rows lie anywhere in memory: one
+    /// after another, each would wait for it.
+    pub fn foresee(&self, events: &[Event]) {
+        let mut all = 0;
+        for at in events.iter().map(|event| event.pfn as usize) {
+            // What stands for a block is read only where there is one: its memory may be untouched.
+            let known = self.tags.get(at).filter(|tag| **tag & ORDER != 0).and_then(|_| self.stand.get(at));
+            all |= known.copied().unwrap_or(0);
+        }
+        black_box(all);
     }
 
     /// Enters a block.
+    #[inline]
     pub fn put(&mut self, pfn: Pfn, order: Order, stand: Stand) {
         self.stand[pfn.0 as usize] = stand.0;
-        self.order[pfn.0 as usize] = 1 + order.get();
-        _ = self.held.insert(pfn, order.frames());
+        let tags = self.of_block(pfn, order);
+        tags.iter_mut().for_each(|tag| *tag |= HELD);
+        tags[0] = tags[0] & !ORDER | (1 + order.get());
     }
 
     /// Takes a block out.
+    #[inline]
     fn take(&mut self, pfn: Pfn, order: Order) {
-        self.order[pfn.0 as usize] = NONE;
-        self.held.remove(pfn, order.frames());
+        let tags = self.of_block(pfn, order);
+        tags.iter_mut().for_each(|tag| *tag &= !HELD);
+        tags[0] &= !ORDER;
+    }
+
+    /// Returns the tags of a block's frames: one at least.
+    #[inline]
+    fn of_block(&mut self, pfn: Pfn, order: Order) -> &mut [u8] {
+        let at = pfn.0 as usize;
+        match order {
+            // Most blocks: no loop.
+            Order::ZERO => std::slice::from_mut(&mut self.tags[at]),
+            _ => &mut self.tags[at..at + order.frames().0 as usize],
+        }
+    }
+
+    /// Returns whether something stands for any frame of a block.
+    #[inline]
+    fn any_held(&mut self, pfn: Pfn, order: Order) -> bool {
+        self.of_block(pfn, order).iter().fold(0, |any, tag| any | *tag) & HELD != 0
     }
 
     /// Finds the block that holds a frame.
     fn holder(&self, pfn: Pfn) -> Option<BlockId> {
         block::holders(pfn, LARGEST).find_map(|b| {
-            let order = Order::new(self.order[b.pfn.0 as usize].checked_sub(1)?)?;
+            let order = order_of(self.tags[b.pfn.0 as usize])?;
             (order >= b.order).then_some(BlockId { pfn: b.pfn, order })
         })
     }
@@ -88,12 +127,12 @@ impl Ledger {
         mut each: impl FnMut(&mut C, Stand, Order),
     ) -> Result<u64, FreeError> {
         // The block itself, as most frees name it, or nothing of it.
-        if self.order[pfn.0 as usize] == 1 + order.get() {
+        if self.tags[pfn.0 as usize] & ORDER == 1 + order.get() {
             self.take(pfn, order);
             each(caller, Stand(self.stand[pfn.0 as usize]), order);
             return Ok(1);
         }
-        if self.held.count(pfn, order.frames()) == 0 {
+        if !self.any_held(pfn, order) {
             return Ok(0);
         }
         self.cut_out(pfn, order, caller, &mut halve)?;
@@ -131,7 +170,7 @@ impl Ledger {
         let mut parts = 0;
         for i in 0..order.frames().0 {
             let (old, new) = (Pfn(from.0 + i), Pfn(to.0 + i));
-            if let Some(part) = self.order[old.0 as usize].checked_sub(1).and_then(Order::new) {
+            if let Some(part) = order_of(self.tags[old.0 as usize]) {
                 let stand = Stand(self.stand[old.0 as usize]);
                 self.take(old, part);
                 self.put(new, part, each(caller, stand, part, (old, new)));
@@ -165,14 +204,20 @@ impl Ledger {
     }
 
     /// Notes that a row allocates a block here; says whether an earlier row did and none freed it.
+    #[inline]
     pub fn note_alloc(&mut self, pfn: Pfn) -> bool {
-        self.heads.insert(pfn, Frames(1)) > 0
+        let tag = &mut self.tags[pfn.0 as usize];
+        let known = *tag & HEAD != 0;
+        *tag |= HEAD;
+        known
     }
 
     /// Notes that a row frees a block here; says whether an earlier row allocated it.
+    #[inline]
     pub fn note_free(&mut self, pfn: Pfn) -> bool {
-        let known = self.heads.contains(pfn);
-        self.heads.remove(pfn, Frames(1));
+        let tag = &mut self.tags[pfn.0 as usize];
+        let known = *tag & HEAD != 0;
+        *tag &= !HEAD;
         known
     }
 }
@@ -226,6 +271,19 @@ mod tests {
         assert_eq!((l.note_free(Pfn(20)), l.note_free(Pfn(48))), (false, true));
         assert!(remove(&mut l, 20, 2).is_empty());
         assert_eq!(remove(&mut l, 48, 2), [(7, 0)]);
+    }
+
+    #[test]
+    fn what_rows_allocated_and_what_is_held_are_apart() {
+        let mut l = Ledger::new(Pfn(64));
+        assert!(!l.note_alloc(Pfn(8)));
+        l.put(Pfn(8), Order::of(3), Stand(40));
+        assert_eq!(remove(&mut l, 8, 3), [(40, 3)]);
+        assert!(l.note_alloc(Pfn(8)), "no row freed it");
+        l.put(Pfn(8), Order::ZERO, Stand(7));
+        assert!(l.note_free(Pfn(8)) && !l.note_free(Pfn(8)));
+        assert_eq!(remove(&mut l, 8, 0), [(7, 0)], "it is held until it is removed");
+        assert!(remove(&mut l, 8, 3).is_empty());
     }
 
     #[test]

@@ -5,6 +5,9 @@ use pageyard_trace::proctext::Vmstat;
 use pageyard_trace::{Columns, Event, Move, MoveKind, MoveReader, Prefetch, Trace, TraceError};
 use std::time::{Duration, Instant};
 
+/// Rows that are foreseen at a time: about as many as a core can wait for memory at once.
+const FORESEEN: usize = 32;
+
 /// A row of either file of a trace.
 #[derive(Clone, Copy, Debug)]
 pub enum Row<'a> {
@@ -42,6 +45,20 @@ pub(crate) fn each_row(
     progress: &mut dyn FnMut(u64, u64),
     mut row: impl FnMut(Row<'_>),
 ) -> Result<RowsRead, ReplayError> {
+    each_row_foreseen(trace, progress, &mut row, |_, _| (), |row, next| row(next))
+}
+
+/// Hands each row of a trace to `row` as [`each_row`] does, and before that, with some that follow it, to `foresee`.
+///
+/// # Errors
+/// [`ReplayError::Trace`] where a row cannot be read.
+pub(crate) fn each_row_foreseen<S>(
+    trace: &Trace,
+    progress: &mut dyn FnMut(u64, u64),
+    state: &mut S,
+    foresee: impl Fn(&mut S, &[Event]),
+    mut row: impl FnMut(&mut S, Row<'_>),
+) -> Result<RowsRead, ReplayError> {
     let rows = trace.rows()?;
     let mut done = 0;
     let mut reading = Duration::ZERO;
@@ -55,12 +72,15 @@ pub(crate) fn each_row(
         let more = reader.next_batch(&mut batch)?;
         reading += before.elapsed();
         if !more {
-            moves.until(u64::MAX, |moved| row(Row::Move(moved)))?;
+            moves.until(u64::MAX, |moved| row(state, Row::Move(moved)))?;
             break;
         }
-        for event in &batch {
-            moves.until(event.time_ns, |moved| row(Row::Move(moved)))?;
-            row(Row::Event(event));
+        for events in batch.chunks(FORESEEN) {
+            foresee(state, events);
+            for event in events {
+                moves.until(event.time_ns, |moved| row(state, Row::Move(moved)))?;
+                row(state, Row::Event(event));
+            }
         }
         done += batch.len() as u64;
         progress(done, rows);
@@ -145,4 +165,31 @@ fn migrated_by_vmstat(trace: &Trace) -> Result<Option<u64>, TraceError> {
     let meta = trace.meta();
     let (before, after) = (count(&meta.before)?, count(&meta.after)?);
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_row_is_foreseen_once_and_before_it_comes() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");
+        let trace = Trace::open(&path).unwrap();
+        let mut rows = (Vec::new(), 0);
+        each_row_foreseen(
+            &trace,
+            &mut |_, _| (),
+            &mut rows,
+            |(foreseen, _), events| foreseen.extend_from_slice(events),
+            |(foreseen, seen), row| {
+                if let Row::Event(event) = row {
+                    assert_eq!(foreseen.get(*seen), Some(event), "event {seen}");
+                    *seen += 1;
+                }
+            },
+        )
+        .unwrap();
+        assert!(rows.1 > FORESEEN && rows.0.len() == rows.1, "{} of {}", rows.1, rows.0.len());
+    }
 }

@@ -18,12 +18,12 @@ use crate::error::ReplayError;
 use crate::latency::{LatencySummary, SAMPLE, clock_cost_ns};
 use crate::ledger::Stand;
 use crate::machine::{Machine, Opening};
-use crate::rows::{Row, each_row};
+use crate::rows::{Row, each_row_foreseen};
 use pageyard::{Context, Migratetype, NodeId, Order, Pfn};
-use pageyard_trace::{EventKind, Trace};
+use pageyard_trace::{Event, EventKind, Trace};
 use std::time::{Duration, Instant};
 
-/// When an engine's replay began, and the time that finding the opening state took before that.
+/// When an engine's replay began, and the time that reading the recording took before that.
 pub(super) type Since = (Instant, Duration);
 
 /// A replay to be run: the engine, the trace and the state they start from.
@@ -117,9 +117,10 @@ impl<'a> Run<'a> {
         &mut self,
         trace: &Trace,
         progress: &mut dyn FnMut(u64, u64),
-        mut row: impl FnMut(&mut Self, Row<'_>),
+        row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), ReplayError> {
-        let read = each_row(trace, progress, |next| row(self, next))?;
+        let foresee = |run: &mut Self, events: &[Event]| run.walk.ledger.foresee(events);
+        let read = each_row_foreseen(trace, progress, self, foresee, row)?;
         self.migrated = read.migrated;
         self.seconds.read = read.reading;
         self.seconds.replay = read.working;
