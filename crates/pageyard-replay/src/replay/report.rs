@@ -127,7 +127,7 @@ pub struct Seconds {
     #[serde(serialize_with = "in_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub read: Duration,
-    /// Finding and building the opening state.
+    /// Everything before the rows: reading the recording for its opening state, and bringing the engine into it.
     #[serde(serialize_with = "in_seconds")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub open: Duration,
@@ -138,9 +138,9 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Returns rows by second of reading and replay together; `None` where these took no time.
+    /// Returns rows by second, from the first byte of the recording to its last row; `None` where that took no time.
     pub(super) fn events_per_s(&self, rows: u64) -> Option<f64> {
-        let seconds = (self.read + self.replay).as_secs_f64();
+        let seconds = (self.open + self.read + self.replay).as_secs_f64();
         (seconds > 0.0).then(|| rows as f64 / seconds)
     }
 }
@@ -185,7 +185,8 @@ pub struct EngineReport {
     pub settings: Vec<(String, String)>,
     /// Allocations and frees re-executed.
     pub rows: u64,
-    /// The same by second of reading and replay together; left out where these took no time.
+    /// The same by second, from the first byte of the recording to its last row: all three of `seconds` together. Left
+    /// out where that took no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events_per_s: Option<f64>,
     /// Where the time went.
