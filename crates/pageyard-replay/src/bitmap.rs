@@ -30,8 +30,25 @@ impl FrameSet {
         })
     }
 
+    /// Returns the one word that has all of these frames, and their bits in it; `None` if there are several, or none.
+    /// Most blocks are single frames.
+    #[inline]
+    fn one_word(pfn: Pfn, frames: Frames) -> Option<(usize, u64)> {
+        let bit = pfn.0 % 64;
+        let fits = frames.0.wrapping_sub(1) < 64 - bit;
+        fits.then(|| ((pfn.0 / 64) as usize, u64::MAX >> (64 - frames.0) << bit))
+    }
+
     /// Adds frames; returns how many were in the set already.
+    #[inline]
     pub fn insert(&mut self, pfn: Pfn, frames: Frames) -> u64 {
+        let Some((word, mask)) = Self::one_word(pfn, frames) else { return self.insert_many(pfn, frames) };
+        let already = self.words[word] & mask;
+        self.words[word] |= mask;
+        if already == 0 { 0 } else { u64::from(already.count_ones()) }
+    }
+
+    fn insert_many(&mut self, pfn: Pfn, frames: Frames) -> u64 {
         let mut already = 0;
         for (word, mask) in Self::words(pfn, frames) {
             already += u64::from((self.words[word] & mask).count_ones());
@@ -41,9 +58,11 @@ impl FrameSet {
     }
 
     /// Removes frames.
+    #[inline]
     pub fn remove(&mut self, pfn: Pfn, frames: Frames) {
-        for (word, mask) in Self::words(pfn, frames) {
-            self.words[word] &= !mask;
+        match Self::one_word(pfn, frames) {
+            Some((word, mask)) => self.words[word] &= !mask,
+            None => Self::words(pfn, frames).for_each(|(word, mask)| self.words[word] &= !mask),
         }
     }
 
@@ -58,6 +77,7 @@ impl FrameSet {
     }
 
     /// Returns whether the frame is in the set.
+    #[inline]
     pub fn contains(&self, pfn: Pfn) -> bool {
         self.words.get(pfn.0 as usize / 64).is_some_and(|w| w & (1 << (pfn.0 % 64)) != 0)
     }

@@ -26,6 +26,7 @@ mod error;
 pub mod latency;
 mod ledger;
 mod limits;
+mod memo;
 mod rows;
 
 pub use error::ReplayError;

@@ -36,6 +36,9 @@ const DEFAULT_ZONES: [(ZoneKind, u64); 3] =
 /// ledger.
 pub(crate) const BYTES_A_FRAME: u64 = 24;
 
+/// Frames whose states are compared at a time.
+const ALIKE: usize = 64;
+
 /// The state of a frame when the replay begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
@@ -234,11 +237,21 @@ impl Machine {
             let start = at;
             let kind = class(self.start[at as usize]);
             while at < to && class(self.start[at as usize]) == kind {
-                at += 1;
+                at += alike(&self.start[at as usize..to as usize]);
             }
             Some((Pfn(start), Frames(at - start), kind))
         })
     }
+}
+
+/// Returns how many frames, from the first on, have the state of the first.
+fn alike(states: &[Start]) -> u64 {
+    let Some(first) = states.first() else { return 0 };
+    // Without an early exit the compiler compares many at a time.
+    let are_alike =
+        |part: &&[Start]| part.iter().fold(0, |differ, state| differ | (*state as u8 ^ *first as u8)) == 0;
+    let whole = ALIKE * states.chunks_exact(ALIKE).take_while(are_alike).count();
+    (whole + states[whole..].iter().take_while(|state| *state == first).count()) as u64
 }
 
 /// Refuses a machine whose tables would not fit into this host's memory.

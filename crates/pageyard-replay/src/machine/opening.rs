@@ -16,7 +16,7 @@ use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
-use pageyard_trace::{Event, EventKind, FAILED};
+use pageyard_trace::{Event, EventKind};
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
 /// number.
@@ -75,8 +75,11 @@ impl Machine {
                 reclaim.row(&row);
             }
             let Row::Event(event) = row else { return };
-            scan.event(self, event);
-            scan.reclaimers.event(self, event);
+            scan.cpus = scan.cpus.max(event.cpu.saturating_add(1));
+            if let Some(order) = self.order_of(event) {
+                scan.event(self, event, order);
+                scan.reclaimers.event(self, event, order);
+            }
             if let Some(first) = &mut first {
                 first.event(event);
             }
@@ -116,6 +119,13 @@ impl Machine {
             reclaimers: scan.reclaimers.found(),
             reclaimed,
         })
+    }
+
+    /// Returns the order of a row's block, if the row has one and all of it lies within the memory map.
+    fn order_of(&self, event: &Event) -> Option<Order> {
+        let order = Order::new(event.order)?;
+        // The number of a request that failed is beyond any map.
+        event.pfn.checked_add(order.frames().0).filter(|end| *end <= self.end().0).map(|_| order)
     }
 
     /// Returns how many CPUs `zoneinfo` lists.
@@ -195,13 +205,9 @@ struct Scan {
 }
 
 impl Scan {
-    fn event(&mut self, machine: &mut Machine, event: &Event) {
-        self.cpus = self.cpus.max(event.cpu.saturating_add(1));
-        let Some(order) = Order::new(event.order) else { return };
+    /// Takes in a row whose block, of this order, lies within the memory map.
+    fn event(&mut self, machine: &mut Machine, event: &Event, order: Order) {
         let (pfn, frames) = (Pfn(event.pfn), order.frames());
-        if event.pfn == FAILED || event.pfn + frames.0 > machine.end().0 {
-            return;
-        }
         let m = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
         self.types.event(event, m);
         if event.kind == EventKind::AllocZoneLocked

@@ -3,8 +3,9 @@
 use super::{Machine, Start};
 use crate::bitmap::FrameSet;
 use crate::by_number::ByNumber;
+use crate::memo::Memo;
 use pageyard::{Context, Gfp, Order, Pfn};
-use pageyard_trace::{Event, EventKind, FAILED};
+use pageyard_trace::{Event, EventKind};
 
 /// Frames that a reclaimer frees at a time, and so at least in all. `SWAP_CLUSTER_MAX`.
 const LEAST: u64 = 32;
@@ -25,30 +26,34 @@ pub(super) struct Reclaimers {
     threads: ByNumber<Thread>,
     cache: FrameSet,
     others: FrameSet,
+    /// Whether an allocation is for page cache, by its gfp word.
+    is_cache: Memo<bool>,
 }
 
 impl Reclaimers {
     pub fn new(end: Pfn) -> Reclaimers {
-        Reclaimers { threads: ByNumber::default(), cache: FrameSet::new(end), others: FrameSet::new(end) }
+        Reclaimers {
+            threads: ByNumber::default(),
+            cache: FrameSet::new(end),
+            others: FrameSet::new(end),
+            is_cache: Memo::new(),
+        }
     }
 
-    /// Notes what a row's thread did.
-    pub fn event(&mut self, machine: &Machine, event: &Event) {
-        let Some(order) = Order::new(event.order) else { return };
+    /// Notes what a row's thread did. Its block, of this order, lies within the memory map.
+    pub fn event(&mut self, machine: &Machine, event: &Event, order: Order) {
         let (pfn, frames) = (Pfn(event.pfn), order.frames());
-        if event.pfn == FAILED || event.pfn + frames.0 > machine.end().0 {
-            return;
-        }
         let thread = (event.context == Context::Task).then(|| self.threads.of(event.tid));
         match event.kind {
             EventKind::Alloc => {
                 if let Some(thread) = thread {
                     thread.allocates = true;
                 }
-                let (to, from) = match is_cache(machine.gfp.decode(event.gfp)) {
-                    true => (&mut self.cache, &mut self.others),
-                    false => (&mut self.others, &mut self.cache),
-                };
+                let (to, from) =
+                    match self.is_cache.of(event.gfp.into(), || is_cache(machine.gfp.decode(event.gfp))) {
+                        true => (&mut self.cache, &mut self.others),
+                        false => (&mut self.others, &mut self.cache),
+                    };
                 to.insert(pfn, frames);
                 from.remove(pfn, frames);
             }

@@ -26,6 +26,8 @@ pub(super) struct NamedTypes {
     types: Vec<Option<Migratetype>>,
     /// For each CPU, the pageblock whose first name the last row was.
     just_named: ByNumber<Option<usize>>,
+    /// How many CPUs have one: mostly none, and nothing needs to be looked up.
+    have_just_named: usize,
     /// The first pageblocks of blocks of two that were free in the snapshot: both are on one list, so they have one
     /// type.
     pairs: Vec<bool>,
@@ -38,7 +40,7 @@ impl NamedTypes {
         for (pfn, order) in machine.zones.iter().flat_map(|zone| machine.free_pageblocks(zone)) {
             pairs[pfn.pageblock().index()] = order == LARGEST;
         }
-        NamedTypes { types: vec![None; all], just_named: ByNumber::default(), pairs }
+        NamedTypes { types: vec![None; all], just_named: ByNumber::default(), have_just_named: 0, pairs }
     }
 
     /// Returns each pageblock's type, where a row named it.
@@ -49,11 +51,16 @@ impl NamedTypes {
     /// Reads what a row says of the type `m`. Its block lies within the memory map.
     pub fn event(&mut self, event: &Event, m: Option<Migratetype>) {
         let at = Pfn(event.pfn).pageblock().index();
-        let just_named = self.just_named.of(event.cpu).take();
+        let just_named = match self.have_just_named {
+            0 => None,
+            _ => self.just_named.of(event.cpu).take(),
+        };
+        self.have_just_named -= usize::from(just_named.is_some());
         match event.kind {
             EventKind::PcpuDrain | EventKind::AllocZoneLocked => {
                 if self.types[at].is_none() {
                     *self.just_named.of(event.cpu) = Some(at);
+                    self.have_just_named += 1;
                     self.name(at, m);
                 }
             }

@@ -32,6 +32,8 @@ pub struct Clock<'a> {
     next_sample: u64,
     next_kswapd: u64,
     next_vmstat: u64,
+    /// When the first of all these is due.
+    next: u64,
     last: u64,
     /// Until when each node's recorded background reclaimer is at work, by its last free.
     at_work: Vec<(NodeId, u64)>,
@@ -58,6 +60,7 @@ impl<'a> Clock<'a> {
             next_sample: sample_step,
             next_kswapd: KSWAPD_TICK_NS,
             next_vmstat: VMSTAT_TICK_NS,
+            next: 0,
             last: 0,
             at_work: Vec::new(),
         }
@@ -71,8 +74,14 @@ impl<'a> Clock<'a> {
 
     /// Compares the engine with the host's samples that are due, and runs its background work that is; says whether it
     /// is time for a sample.
+    #[inline]
     pub fn tick(&mut self, now: u64) -> bool {
         self.last = now;
+        // At most rows nothing is.
+        now >= self.next && self.catch_up(now)
+    }
+
+    fn catch_up(&mut self, now: u64) -> bool {
         self.comparison.until(now);
         if self.kswapd && now >= self.next_kswapd {
             self.engine.kswapd_tick(&|node| self.at_work.iter().any(|(n, until)| *n == node && now < *until));
@@ -86,6 +95,8 @@ impl<'a> Clock<'a> {
         if due {
             self.next_sample += self.sample_step;
         }
+        let background = if self.kswapd { self.next_kswapd.min(self.next_vmstat) } else { self.next_vmstat };
+        self.next = background.min(self.next_sample).min(self.comparison.next());
         due
     }
 

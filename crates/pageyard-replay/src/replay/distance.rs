@@ -149,15 +149,16 @@ impl<'a> Comparison<'a> {
         self.due = self.host.samples.get(self.found.len()).map_or(u64::MAX, |(time, _)| *time);
     }
 
-    /// Compares with the samples from before `now`, to whose rows the replay has come.
-    #[inline]
-    pub(super) fn until(&mut self, now: u64) {
-        if self.due < now {
-            self.catch_up(now);
-        }
+    /// Returns the first time from which on [`Comparison::until`] has something to compare.
+    pub(super) fn next(&self) -> u64 {
+        self.due.saturating_add(1)
     }
 
-    fn catch_up(&mut self, now: u64) {
+    /// Compares with the samples from before `now`, to whose rows the replay has come.
+    pub(super) fn until(&mut self, now: u64) {
+        if self.due >= now {
+            return;
+        }
         let state = free_blocks(&zones(self.engine));
         while self.due < now
             && let Some((time_ns, sample)) = self.host.samples.get(self.found.len())

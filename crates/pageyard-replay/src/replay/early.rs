@@ -124,6 +124,7 @@ impl<'a> Early<'a> {
     }
 
     /// Notes that the host frees a block, or uses its frames for something else; says whether it was freed early.
+    #[inline]
     pub fn settle(&mut self, pfn: Pfn, order: Order) -> bool {
         if self.outstanding == 0 {
             return false;

@@ -16,19 +16,22 @@ const LARGEST: usize = LINUX_ORDERS - 1;
 
 /// The engine's frames that the replay holds.
 pub trait HeldFrames {
-    /// Returns the frames from `64 * i` on that are held, one bit each.
-    fn word(&self, i: usize) -> u64;
+    /// Returns the frames of the pageblock that begins with word `i` that are held, one bit each.
+    fn pageblock(&self, i: usize) -> Pageblock;
 }
 
+/// The frames of a pageblock, one bit each.
+type Pageblock = [u64; WORDS];
+
 impl HeldFrames for FrameSet {
-    fn word(&self, i: usize) -> u64 {
-        FrameSet::word(self, i)
+    fn pageblock(&self, i: usize) -> Pageblock {
+        std::array::from_fn(|n| self.word(i + n))
     }
 }
 
 impl HeldFrames for SharedFrameSet {
-    fn word(&self, i: usize) -> u64 {
-        SharedFrameSet::word(self, i)
+    fn pageblock(&self, i: usize) -> Pageblock {
+        std::array::from_fn(|n| self.word(i + n))
     }
 }
 
@@ -62,13 +65,18 @@ impl FreeView {
             let pair = 2 * WORDS as u64;
             let mut at = words.start / pair * pair;
             while at < words.end {
-                let mut free = [[0; WORDS]; 2];
-                for (free, word) in free.as_flattened_mut().iter_mut().zip(at..) {
-                    *free = within(word, start.0, end.0)
-                        & self.managed.word(word as usize)
-                        & !held.word(word as usize);
-                }
-                let [lower, upper] = [merged(&free[0]), merged(&free[1])];
+                let free = |first: u64| {
+                    let held = held.pageblock(first as usize);
+                    let mut free = self.managed.pageblock(first as usize);
+                    for ((free, held), word) in free.iter_mut().zip(held).zip(first..) {
+                        *free &= !held;
+                        if word * WORD < start.0 || (word + 1) * WORD > end.0 {
+                            *free &= within(word, start.0, end.0);
+                        }
+                    }
+                    free
+                };
+                let [lower, upper] = [merged(&free(at)), merged(&free(at + WORDS as u64))];
                 let whole = u64::from(lower[LARGEST - 1] & upper[LARGEST - 1]);
                 for ((count, lower), upper) in count.iter_mut().zip(lower).zip(upper) {
                     *count += u64::from(lower + upper);

@@ -14,11 +14,17 @@ const ORDERS: usize = PAGEBLOCK_ORDER.get() as usize + 1;
 /// the first frames of blocks unused, so that words are put into one another on the way: from order 3 on one word has
 /// the blocks of all, those of word `i` at bits `8 * n + i`.
 pub fn merged(free: &[u64; WORDS]) -> [u16; ORDERS] {
-    let mut starts = [0; ORDERS + 1];
-    starts[0] = ones(free);
-    if starts[0] == 0 {
+    // Most pageblocks are free as a whole, or not at all.
+    if free.iter().all(|word| *word == u64::MAX) {
+        let mut whole = [0; ORDERS];
+        whole[ORDERS - 1] = 1;
+        return whole;
+    }
+    if free.iter().all(|word| *word == 0) {
         return [0; ORDERS];
     }
+    let mut starts = [0; ORDERS + 1];
+    starts[0] = ones(free);
     let two: [u64; WORDS / 2] = paired(free, 1, 0x5555_5555_5555_5555);
     starts[1] = ones(&two);
     let four: [u64; WORDS / 4] = paired(&two, 2, 0x3333_3333_3333_3333);

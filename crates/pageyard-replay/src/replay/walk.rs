@@ -7,9 +7,9 @@ use super::unseen::Unseen;
 use crate::bitmap::FrameSet;
 use crate::ledger::{Ledger, Stand};
 use crate::machine::Machine;
+use crate::memo::Memo;
 use crate::rows::Row;
-use pageyard::RequestFlags;
-use pageyard::{AllocError, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
+use pageyard::{AllocError, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request, RequestFlags};
 use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
 use serde::Serialize;
 
@@ -109,6 +109,10 @@ pub struct Walk<'a> {
     machine: &'a Machine,
     /// Frames whose contents moved elsewhere, and that the host has yet to free.
     left: FrameSet,
+    /// Whether there ever were any: most recordings have none, and need not look.
+    has_left: bool,
+    /// Requests of order 0, by gfp word and migratetype.
+    requests: Memo<Request>,
     /// Moves that no row names; `None` where they are not inferred.
     unseen: Option<Unseen>,
     /// Moves that rows name and that are hidden from the walk, to see which of them are inferred.
@@ -142,6 +146,8 @@ impl<'a> Walk<'a> {
             refused_splits: 0,
             machine,
             left: FrameSet::new(machine.end()),
+            has_left: false,
+            requests: Memo::new(),
             unseen: (follow != Follow::SeenOnly).then(|| Unseen::new(machine.end())),
             hidden: (follow == Follow::InferredOnly).then(|| Hidden::new(machine.end())),
             carries_out: machine.names_all_moves(),
@@ -181,7 +187,8 @@ impl<'a> Walk<'a> {
     fn event(&mut self, calls: &mut impl Calls, event: &Event) {
         self.counts.events += 1;
         let Some(order) = Order::new(event.order) else { return };
-        let cx = Cx { context: event.context, now: Nanos(event.time_ns), ..Cx::on(CpuId(event.cpu)) };
+        let mut cx = Cx::on(CpuId(event.cpu));
+        (cx.context, cx.now) = (event.context, Nanos(event.time_ns));
         match event.kind {
             EventKind::Alloc => self.alloc(calls, &cx, event, order),
             EventKind::Free => self.free(calls, &cx, event, order),
@@ -193,10 +200,8 @@ impl<'a> Walk<'a> {
 
     fn alloc(&mut self, calls: &mut impl Calls, cx: &Cx, event: &Event, order: Order) {
         self.counts.allocs += 1;
-        let recorded = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
-        // A replay has no memory to clear: only which frames were given matters.
-        let request =
-            Request::from_gfp(event.gfp, &self.machine.gfp, order, recorded).without(RequestFlags::ZERO);
+        let asked = u64::from(event.gfp) << 8 | u64::from(event.migratetype as u8);
+        let request = Request { order, ..self.requests.of(asked, || plain_request(self.machine, event)) };
         let pfn = Pfn(event.pfn);
         if event.pfn == FAILED {
             self.counts.failed += 1;
@@ -207,7 +212,7 @@ impl<'a> Walk<'a> {
             // The host allocated it, so it was free: its holder here gave it up unrecorded.
             self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
             self.give_up(calls, cx, pfn, order);
-            self.left.remove(pfn, order.frames());
+            self.no_longer_left(pfn, order);
             if let Some(unseen) = &mut self.unseen {
                 unseen.settle(pfn, order);
             }
@@ -254,6 +259,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes that the host frees a block, or uses its frames; says whether it was freed early.
+    #[inline]
     fn settle(&mut self, pfn: Pfn, order: Order) -> bool {
         self.early.as_mut().is_some_and(|early| early.settle(pfn, order))
     }
@@ -269,7 +275,8 @@ impl<'a> Walk<'a> {
         if self.settle(pfn, order) {
             return;
         }
-        if !self.left.contains(pfn)
+        let left = self.has_left && self.left.contains(pfn);
+        if !left
             && let Some(unseen) = &mut self.unseen
             && unseen.moved_away(event, order)
         {
@@ -280,8 +287,8 @@ impl<'a> Walk<'a> {
             return;
         }
         let nobodys = self.give_up(calls, cx, pfn, order) == 0;
-        if nobodys && self.left.contains(pfn) {
-            self.left.remove(pfn, order.frames());
+        if nobodys && left {
+            self.no_longer_left(pfn, order);
             self.counts.freed_after_moves += 1;
             return;
         }
@@ -353,7 +360,7 @@ impl<'a> Walk<'a> {
         let cx = Cx { now: Nanos(row.time_ns), ..Cx::on(CpuId(row.cpu)) };
         // It was free, since the host moved something there.
         self.give_up(calls, &cx, to, order);
-        self.left.remove(to, order.frames());
+        self.no_longer_left(to, order);
         self.settle(to, order);
         if let Some(unseen) = &mut self.unseen {
             unseen.settle(to, order);
@@ -378,6 +385,14 @@ impl<'a> Walk<'a> {
         self.counts.carried_out_frames += carried_out;
         self.has_moved |= carried_out > 0;
         self.left.insert(from, order.frames());
+        self.has_left = true;
+    }
+
+    /// Notes that a block is used again, or freed, so that nothing of it is left behind by a move.
+    fn no_longer_left(&mut self, pfn: Pfn, order: Order) {
+        if self.has_left {
+            self.left.remove(pfn, order.frames());
+        }
     }
 
     /// Forgets what stands for a frame, so that no row frees it.
@@ -404,6 +419,13 @@ impl<'a> Walk<'a> {
             1
         })
     }
+}
+
+/// Returns a row's request, as if it were of order 0.
+fn plain_request(machine: &Machine, row: &Event) -> Request {
+    let recorded = u8::try_from(row.migratetype).ok().and_then(Migratetype::from_index);
+    // A replay has no memory to clear: only which frames were given matters.
+    Request::from_gfp(row.gfp, &machine.gfp, Order::ZERO, recorded).without(RequestFlags::ZERO)
 }
 
 /// Returns whether a request that finds no memory makes reclaim run, its own or the background's.
