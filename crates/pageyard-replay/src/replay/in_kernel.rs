@@ -2,6 +2,7 @@
 //! the rows; what it answers is reported as any engine's.
 
 use super::direct::Direct;
+use super::event_counts::EventCounts;
 use super::free_view::FreeView;
 use super::kernel_engine::{Answers, Asker, KernelEngine};
 use super::kernel_plan::{KernelPlan, Steps, carried_out};
@@ -10,7 +11,6 @@ use super::opening::BELOW_A_PAGEBLOCK;
 use super::progress::Progress;
 use super::report::{EngineReport, Seconds};
 use super::trial::{CallTotals, Run, Trial};
-use super::walk::EventCounts;
 use crate::engine::kernel::{self, KernelSpec};
 use crate::error::ReplayError;
 use crate::limits;

@@ -7,6 +7,7 @@ mod direct;
 mod display;
 mod distance;
 mod early;
+mod event_counts;
 mod failures;
 mod free_view;
 mod hidden;

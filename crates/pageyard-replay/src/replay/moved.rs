@@ -1,7 +1,7 @@
 //! The frames that the host moved, by what a replay knows of them.
 
+use super::event_counts::EventCounts;
 use super::hidden::HiddenMoves;
-use super::walk::EventCounts;
 use serde::Serialize;
 
 /// The frames that the host moved, by what a replay knows of them.

@@ -2,6 +2,7 @@
 
 use super::distance::ComparedWithHost;
 use super::early::EarlyFrees;
+use super::event_counts::EventCounts;
 use super::failures::Failures;
 use super::kernel_report::{COUNTED, InKernel};
 use super::moved::MoveCounts;
@@ -12,7 +13,6 @@ use super::refusals::Refusals;
 use super::refusals_report::RefusalsDocument;
 use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
-use super::walk::EventCounts;
 use crate::engine::Fallbacks;
 use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};

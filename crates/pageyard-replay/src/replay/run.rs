@@ -3,6 +3,7 @@
 use super::direct::{Direct, ReplayObserver};
 use super::distance::Baselines;
 use super::early::Ahead;
+use super::event_counts::EventCounts;
 use super::free_view::FreeView;
 use super::host::Host;
 use super::in_kernel::KernelTrial;
@@ -13,7 +14,7 @@ use super::slow_path::SlowPath;
 use super::threads::Plan;
 use super::trial::{CallTotals, Run, Trial};
 use super::trust;
-use super::walk::{EventCounts, Follow};
+use super::walk::Follow;
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{AnyEngine, EngineSpec, ReplayEngine, Visit};

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::distance::{self, Baselines};
 use super::early::{Ahead, Early};
+use super::event_counts::EventCounts;
 use super::failures::Failures;
 use super::free_view::FreeView;
 use super::host::Host;
@@ -12,7 +13,7 @@ use super::prediction::Prediction;
 use super::refusals::Refusals;
 use super::report::{CompactionCounters, EngineReport, Seconds, Waiting, WorkCounters};
 use super::slow_path::SlowPathTotals;
-use super::walk::{EventCounts, Follow, Walk};
+use super::walk::{Follow, Walk};
 use crate::engine::{EngineSpec, ReplayEngine, zones};
 use crate::error::ReplayError;
 use crate::latency::{LatencySummary, SAMPLE, clock_cost_ns};
