@@ -213,20 +213,28 @@ impl EventReader {
                 irqs_off: irqs_off.get(i).copied().unwrap_or(false),
             };
         }
-        if possible {
-            self.bounds = bounds;
-            return Ok(());
+        if !possible {
+            self.refuse(n)?;
         }
+        self.bounds = bounds;
+        Ok(())
+    }
+
+    /// Refuses the first of `n` rows that is damaged or cannot be true.
+    #[cold]
+    fn refuse(&self, n: usize) -> Result<(), TraceError> {
+        let c = &self.chunks;
+        let (time, pfn) = (c[TIME].as_i64(), c[PFN].as_i64());
         let mut bounds = self.bounds;
         for i in 0..n {
             let raw = Raw {
                 time: time[i] as u64,
                 pfn: pfn[i] as u64,
-                cpu: cpu[i] as u32,
-                event: event[i],
-                order: order[i],
-                migratetype: migratetype[i],
-                context: context[i],
+                cpu: c[CPU].as_i32()[i] as u32,
+                event: c[EVENT].as_i32()[i],
+                order: c[ORDER].as_i32()[i],
+                migratetype: c[MIGRATETYPE].as_i32()[i],
+                context: c[CONTEXT].as_i32()[i],
             };
             if !raw.is_possible(&bounds) {
                 return Err(TraceError::Inconsistent {
@@ -237,7 +245,7 @@ impl EventReader {
             }
             bounds.time = raw.time;
         }
-        unreachable!("a batch without a fault is possible")
+        Ok(())
     }
 }
 
