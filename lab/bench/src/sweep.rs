@@ -14,7 +14,7 @@ use crate::harness::noise::Disturbance;
 pub use crate::harness::pattern::Pattern;
 use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
-use crate::peers::LINUX_UML;
+use crate::peers::{self, LINUX_UML};
 use pageyard::Order;
 use pageyard_trace::Document;
 use serde::{Deserialize, Serialize};
@@ -410,7 +410,7 @@ impl Sweep {
             }
         }
         if options.orders.iter().any(|o| *o > Order::ZERO) {
-            for allocator in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
+            for allocator in peers::names_outside() {
                 self.skip(
                     allocator,
                     "it is measured with 4 KiB blocks; its rows of larger orders are left out".into(),

@@ -2,14 +2,14 @@
 //!
 //! * `buddy`: an allocator of frames from a registry, in this process;
 //! * `malloc`: general allocators, each in a separate process, so that none replaces another or this one's;
-//! * `mempool`: DPDK's pools, in a small C program that is compiled when they are there;
+//! * `dpdk`: DPDK's pools and rings, in small C programs that are compiled when they are there;
 //! * `simple`: a queue, a list and a bitmap, in this process; `library`: any allocator, from a shared library;
 //! * `remote`: a process that holds an allocator, and the protocol with it; `serve`: its other side.
 
 mod buddy;
+mod dpdk;
 mod library;
 mod malloc;
-mod mempool;
 mod remote;
 mod serve;
 mod simple;
@@ -40,12 +40,13 @@ const INSIDE: [&str; 5] = [
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
     let mut peers = of_any_size(command, cpus);
     peers.push(dpdk(cpus));
+    peers.push((dpdk::RING.name, dpdk::start(&dpdk::RING, cpus)));
     peers
 }
 
 /// Starts DPDK's pools.
 pub(super) fn dpdk(cpus: &[usize]) -> Peer {
-    (mempool::NAME, mempool::start(cpus))
+    (dpdk::MEMPOOL.name, dpdk::start(&dpdk::MEMPOOL, cpus))
 }
 
 /// Starts those of them that serve blocks of any size.
@@ -53,7 +54,12 @@ pub(super) fn of_any_size(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
     malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect()
 }
 
+/// Returns the names of those that live in separate processes.
+pub(super) fn names_outside() -> impl Iterator<Item = &'static str> {
+    malloc::PEERS.iter().map(|p| p.name).chain([dpdk::MEMPOOL.name, dpdk::RING.name])
+}
+
 /// Returns the names of the peers.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    malloc::PEERS.iter().map(|p| p.name).chain(INSIDE).chain([mempool::NAME, LINUX_UML])
+    names_outside().chain(INSIDE).chain([LINUX_UML])
 }

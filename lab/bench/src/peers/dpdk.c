@@ -1,12 +1,17 @@
 /*
- * DPDK's rte_mempool as a peer: one pool, a cache of 512 objects for each core, loops that take and give back.
+ * DPDK as a peer: loops that take and give back. With RING, a ring of frames for any number of threads; with MEMPOOL,
+ * an rte_mempool with a cache of 512 objects for each core.
  *
- * Speaks the protocol of remote.rs on standard input and output. Objects are 4 KiB apart, as frames are; none is touched.
+ * Speaks the protocol of remote.rs on standard input and output. Frames are 4 KiB apart; none is touched.
  */
 #include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_launch.h>
+#ifdef RING
+#include <rte_ring.h>
+#elif defined(MEMPOOL)
 #include <rte_mempool.h>
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +36,6 @@ struct taken {
 	void *held[MOST_BATCH];
 };
 
-static struct rte_mempool *pool;
 static struct request req;
 static uint32_t order[MOST_BATCH];
 static struct taken *taken[RTE_MAX_LCORE];
@@ -45,6 +49,75 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* What is measured: take_one and take_many return 0 where they took all they were asked for. */
+#ifdef RING
+#define NAME "rte_ring"
+
+static struct rte_ring *ring;
+
+static int make(void)
+{
+	uintptr_t frame;
+
+	ring = rte_ring_create("frames", OBJECTS, SOCKET_ID_ANY, RING_F_EXACT_SZ);
+	if (!ring)
+		return -1;
+	for (frame = 1; frame <= OBJECTS; frame++)
+		rte_ring_mp_enqueue(ring, (void *)(frame * 4096));
+	return 0;
+}
+
+static __rte_always_inline int take_one(void **frame)
+{
+	return rte_ring_mc_dequeue(ring, frame);
+}
+
+static __rte_always_inline int take_many(void **frames, uint32_t n)
+{
+	return rte_ring_mc_dequeue_bulk(ring, frames, n, NULL) != n;
+}
+
+static __rte_always_inline void give_one(void *frame)
+{
+	rte_ring_mp_enqueue(ring, frame);
+}
+
+static __rte_always_inline void give_many(void **frames, uint32_t n)
+{
+	rte_ring_mp_enqueue_bulk(ring, frames, n, NULL);
+}
+#elif defined(MEMPOOL)
+#define NAME "rte_mempool"
+
+static struct rte_mempool *pool;
+
+static int make(void)
+{
+	pool = rte_mempool_create("frames", OBJECTS, 4096, CACHE, 0, NULL, NULL, NULL, NULL, SOCKET_ID_ANY, 0);
+	return pool ? 0 : -1;
+}
+
+static __rte_always_inline int take_one(void **frame)
+{
+	return rte_mempool_get(pool, frame);
+}
+
+static __rte_always_inline int take_many(void **frames, uint32_t n)
+{
+	return rte_mempool_get_bulk(pool, frames, n);
+}
+
+static __rte_always_inline void give_one(void *frame)
+{
+	rte_mempool_put(pool, frame);
+}
+
+static __rte_always_inline void give_many(void **frames, uint32_t n)
+{
+	rte_mempool_put_bulk(pool, frames, n);
+}
+#endif
+
 static __rte_always_inline uint32_t fill(struct taken *t)
 {
 	uint32_t missing = 0, i;
@@ -53,7 +126,7 @@ static __rte_always_inline uint32_t fill(struct taken *t)
 		for (i = 0; i < req.batch; i += req.call) {
 			uint32_t n = RTE_MIN(req.call, req.batch - i);
 
-			if (rte_mempool_get_bulk(pool, t->held + i, n) != 0) {
+			if (take_many(t->held + i, n) != 0) {
 				memset(t->held + i, 0, n * sizeof(void *));
 				missing += n;
 			}
@@ -61,7 +134,7 @@ static __rte_always_inline uint32_t fill(struct taken *t)
 		return missing;
 	}
 	for (i = 0; i < req.batch; i++) {
-		if (rte_mempool_get(pool, &t->held[i]) != 0) {
+		if (take_one(&t->held[i]) != 0) {
 			t->held[i] = NULL;
 			missing++;
 		}
@@ -76,12 +149,12 @@ static __rte_always_inline void give(struct taken *t)
 	if (req.call > 1) {
 		for (i = 0; i < req.batch; i += req.call)
 			if (t->held[i])
-				rte_mempool_put_bulk(pool, t->held + i, RTE_MIN(req.call, req.batch - i));
+				give_many(t->held + i, RTE_MIN(req.call, req.batch - i));
 		return;
 	}
 	for (i = 0; i < req.batch; i++)
 		if (t->held[order[i]])
-			rte_mempool_put(pool, t->held[order[i]]);
+			give_one(t->held[order[i]]);
 }
 
 static int sample(void *argument)
@@ -139,9 +212,8 @@ int main(int argc, char **argv)
 		greet(1, "DPDK cannot start here");
 		return 1;
 	}
-	pool = rte_mempool_create("frames", OBJECTS, 4096, CACHE, 0, NULL, NULL, NULL, NULL, SOCKET_ID_ANY, 0);
-	if (!pool) {
-		greet(1, "DPDK has no memory for its pool");
+	if (make() != 0) {
+		greet(1, "DPDK has no memory for its frames");
 		return 1;
 	}
 	for (i = 0; i < rte_lcore_count(); i++) {
@@ -149,7 +221,7 @@ int main(int argc, char **argv)
 		if (!taken[i])
 			return 1;
 	}
-	greet(0, "rte_mempool");
+	greet(0, NAME);
 	while (fread(&req, sizeof(req), 1, stdin) == 1) {
 		if (!req.batch || req.batch > MOST_BATCH || !req.chunk || req.rounds / req.chunk >= MOST_MARKS ||
 		    !req.threads || req.threads > rte_lcore_count() || !req.call ||
