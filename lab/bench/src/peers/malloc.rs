@@ -1,13 +1,14 @@
-//! General allocators of 4 KiB blocks: mimalloc, jemalloc and tcmalloc, from the libraries that distributions ship.
+//! General allocators of 4 KiB blocks: mimalloc 2, jemalloc and tcmalloc, from the libraries that distributions ship,
+//! and mimalloc 3 and snmalloc, which `bench/peers/build` makes.
 //!
-//! Each is loaded into a separate process, under its own names, and asked for blocks of 4,096 bytes, which all three
+//! Each is loaded into a separate process, under its own names, and asked for blocks of 4,096 bytes, which all of them
 //! align to their size; blocks that are not count as missing, and the row is left out. No block is touched, and an
 //! untimed pass comes first, so the figures do not include a first touch. Settings keep free memory from going back to
 //! the system, and let a thread keep as much as it wants.
 //!
-//! A mixed load also asks for larger blocks, which are page-aligned in mimalloc and tcmalloc. jemalloc begins them at a
-//! random cache line; its aligned call does not, but passes over the cache of the thread and is slower. So its plain
-//! call has the row, and less is asked of it than of the others.
+//! A mixed load also asks for larger blocks, which are page-aligned in all but jemalloc. That begins them at a random
+//! cache line; its aligned call does not, but passes over the cache of the thread and is slower. So its plain call has
+//! the row, and less is asked of it than of the others.
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
@@ -28,14 +29,15 @@ pub(super) struct Malloc {
     malloc: &'static [u8],
     free: &'static [u8],
     settings: &'static [(&'static str, &'static str)],
-    package: &'static str,
+    /// How to get the library.
+    from: &'static str,
 }
 
 /// All of them.
-pub(super) const PEERS: [Malloc; 3] = [
+pub(super) const PEERS: [Malloc; 5] = [
     Malloc {
         name: "mimalloc",
-        libraries: &["libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0", "libmimalloc.so"],
+        libraries: &["libmimalloc.so.2", "libmimalloc.so.2.0"],
         malloc: b"mi_malloc",
         free: b"mi_free",
         // The first two are those of version 2.0, the third that of 2.1 and later.
@@ -44,7 +46,15 @@ pub(super) const PEERS: [Malloc; 3] = [
             ("MIMALLOC_ALLOW_DECOMMIT", "0"),
             ("MIMALLOC_PURGE_DELAY", "-1"),
         ],
-        package: "libmimalloc2.0",
+        from: "Debian: apt-get install libmimalloc2.0",
+    },
+    Malloc {
+        name: "mimalloc-3",
+        libraries: &["libmimalloc.so.3"],
+        malloc: b"mi_malloc",
+        free: b"mi_free",
+        settings: &[("MIMALLOC_PURGE_DELAY", "-1"), ("MIMALLOC_PAGE_MAX_CANDIDATES", "1")],
+        from: BUILT,
     },
     Malloc {
         name: "jemalloc",
@@ -56,7 +66,7 @@ pub(super) const PEERS: [Malloc; 3] = [
             "dirty_decay_ms:-1,muzzy_decay_ms:-1,tcache_nslots_small_max:32768,lg_tcache_nslots_mul:15,\
              tcache_gc_incr_bytes:1099511627776",
         )],
-        package: "libjemalloc2",
+        from: "Debian: apt-get install libjemalloc2",
     },
     Malloc {
         name: "tcmalloc",
@@ -64,9 +74,21 @@ pub(super) const PEERS: [Malloc; 3] = [
         malloc: b"tc_malloc",
         free: b"tc_free",
         settings: &[("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1073741824"), ("TCMALLOC_RELEASE_RATE", "0")],
-        package: "libtcmalloc-minimal4",
+        from: "Debian: apt-get install libtcmalloc-minimal4",
+    },
+    Malloc {
+        name: "snmalloc",
+        libraries: &["libsnmalloc.so"],
+        malloc: b"sn_malloc",
+        free: b"sn_free",
+        // It has none: how it is built keeps free memory.
+        settings: &[],
+        from: BUILT,
     },
 ];
+
+/// How to get what distributions do not ship.
+const BUILT: &str = "run bench/peers/build, and put the folder that it prints into LD_LIBRARY_PATH";
 
 /// Room for the thread-local variables of a library that is loaded late: jemalloc's are large.
 const TLS_ROOM: (&str, &str) = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536");
@@ -115,7 +137,7 @@ pub(super) fn load(name: &str) -> Result<Loaded, String> {
         }
     }
     Err(if why.contains("No such file") {
-        format!("its library is not installed (Debian: apt-get install {})", peer.package)
+        format!("its library is not installed ({})", peer.from)
     } else {
         format!("its library cannot be loaded: {why}")
     })

@@ -20,7 +20,8 @@ fn a_benchmark_prints_rows_with_the_promised_keys() {
 }
 
 /// Allocators that a host may or may not have, none of them at every order.
-const PEERS: [&str; 5] = ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512", "rte_ring"];
+const PEERS: [&str; 7] =
+    ["mimalloc", "mimalloc-3", "jemalloc", "tcmalloc", "snmalloc", "rte_mempool-512", "rte_ring"];
 
 #[test]
 fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
@@ -112,8 +113,10 @@ fn a_mixed_load_has_a_row_of_every_allocator_or_says_why_not() {
         "buddy_system_allocator",
         "buddy_system_allocator-locked",
         "mimalloc",
+        "mimalloc-3",
         "jemalloc",
         "tcmalloc",
+        "snmalloc",
     ] {
         for (threads, touched) in [(1, false), (1, true), (2, false), (2, true)] {
             assert!(is_there(name, threads, touched), "{name}, {threads}, {touched}: {skipped:?}");
