@@ -288,8 +288,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         Ok(got)
     }
 
-    /// Takes up to `count` pages out of the cache, which is filled as often as needed, and calls `f` with their numbers,
-    /// some at a time.
+    /// Takes up to `count` pages out of the cache, which is filled as often as needed, and calls `f` with their
+    /// numbers, some at a time.
     #[inline(always)]
     fn take(&mut self, cx: &Cx, count: usize, mut f: impl FnMut(&[u32])) -> Result<(), GetError> {
         let (mut left, mut fills) = (count, 0);

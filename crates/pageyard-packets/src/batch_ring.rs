@@ -26,7 +26,8 @@ pub(crate) const BATCH: usize = 64;
 /// Groups that a writer tries before it goes elsewhere.
 const TRIES: u32 = 4;
 
-/// Words of a group: its state, and two numbers each. It has lines of its own; a batch of up to 14 needs only the first.
+/// Words of a group: its state, and two numbers each. It has lines of its own; a batch of up to 14 needs only the
+/// first.
 const WORDS: usize = {
     let words = 1 + BATCH / 2;
     if cfg!(pageyard_loom) { words } else { words.next_multiple_of(LINE / size_of::<u64>()) }

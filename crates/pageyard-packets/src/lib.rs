@@ -4,8 +4,8 @@
 //! completes on. [`PageFrag`] carves buffers of any size from a block; the block goes back to the allocator with the
 //! last of them. [`PagePool`] keeps pages: what comes back is handed out again without the allocator.
 //!
-//! * `marks`: a byte for each frame: whose page is out under its address; `use_table`: that, and a word for who carves or
-//!   pools the frame's block, and how many still use it; `placed`: where these and a pool's ring lie.
+//! * `marks`: a byte for each frame: whose page is out under its address; `use_table`: that, and a word for who carves
+//!   or pools the frame's block, and how many still use it; `placed`: where these and a pool's ring lie.
 //! * `carve`: buffers from a block, downwards, paid for with a count set aside in advance.
 //! * `fragment`: a buffer, and how it is given back, by its owner or by its address; `frag`: a CPU's cache of
 //!   fragments.

@@ -140,8 +140,8 @@ atomic! {
 
 #[cfg(pageyard_shuttle)]
 impl A8 {
-    /// Replaces all of some values by what `to` makes of each and its place, if that is something for every one and `last` says so,
-    /// in one step. Returns whether it was; `None` where `last` said no.
+    /// Replaces all of some values by what `to` makes of each and its place, if that is something for every one and
+    /// `last` says so, in one step. Returns whether it was; `None` where `last` said no.
     pub fn update_all_if(
         these: &[A8],
         last: impl FnOnce() -> bool,
