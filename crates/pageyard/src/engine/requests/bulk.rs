@@ -2,6 +2,7 @@
 
 use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx};
 use crate::engine::map::frame_map::FrameMap;
+use crate::engine::map::row::{begins_eight, is_row, lowest_of_row, row_from};
 use crate::engine::map::tag::Tag;
 use crate::engine::map::type_code::TypeCode;
 use crate::engine::map::watch::{DescriptorWatch, Unchanged};
@@ -15,7 +16,7 @@ use pageyard_core::error::FreeError;
 use pageyard_core::observer::Observer;
 use pageyard_core::request::{NodeMask, Request};
 use pageyard_core::units::{CpuId, Order, Pfn};
-use pageyard_sync::eight::{EIGHT, begins_eight, is_row, lowest_of_row, row_from};
+use pageyard_sync::eight::EIGHT;
 
 /// Blocks up to which a call does better to take them, or give them back, one by one: moving several at a time has a
 /// fixed part. Measured: `pageyard-lab bench bulk`.
