@@ -340,9 +340,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         self.pool().consumer.cache_full.add(batch.len as u64);
         batch.put(cx)
     }
-}
 
-impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// Gives back pages by their addresses, as [`PagePool::put_raw_bulk`] does, but to the cache; those that have no
     /// room there, to the ring.
     pub fn put_raw_bulk(

@@ -56,8 +56,8 @@ impl Marks<'_> {
         self.bytes[self.nth(page)].load(Relaxed) == owner.byte()
     }
 
-    /// Returns whether a page is out, whoever's it is.
-    pub fn is_anyones(self, page: Pfn) -> bool {
+    /// Returns whether a page of any owner is out.
+    pub fn is_out_of_any(self, page: Pfn) -> bool {
         // ORDER: Relaxed, as above.
         self.bytes[self.nth(page)].load(Relaxed) != IN
     }

@@ -509,7 +509,7 @@ impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
         self.table.covers(block, order.frames()).then_some((block, order))
     }
 
-    /// A page that is out, else a fragment of one.
+    /// Takes a page that is out, else gives up a fragment of one.
     #[inline]
     fn give_up(&self, at: PhysAddr) -> Result<Option<(Pfn, Order)>, PutError> {
         let order = self.request.order;

@@ -270,7 +270,7 @@ impl<'m> UseTable<'m> {
     #[cold]
     fn not_in_use(&self, block: Pfn, owner: Owner) -> PutError {
         let marks = self.marks();
-        if marks.is_anyones(block) && !marks.is_out(block, owner) {
+        if marks.is_out_of_any(block) && !marks.is_out(block, owner) {
             PutError::WrongOwner
         } else {
             PutError::NotInUse
@@ -303,7 +303,8 @@ impl<'m> UseTable<'m> {
     /// Returns whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
     pub(crate) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
-        self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS && !self.marks().is_anyones(block)
+        self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS
+            && !self.marks().is_out_of_any(block)
     }
 
     /// Returns the number of frames.
