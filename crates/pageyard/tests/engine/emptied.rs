@@ -87,10 +87,10 @@ fn another_cpu_and_another_type_find_a_frame_in_it() {
 
 #[test]
 fn pageblocks_that_are_partly_used_come_first_where_few_are_free() {
-    let m = Machine::new(8);
+    let m = Machine::new(64);
     let first = m.emptied();
-    // Of five other pageblocks all is taken, and of one all but a frame, on the other CPU.
-    let held: Vec<Pfn> = (0..5).map(|_| m.movable(1, 9).unwrap()).collect();
+    // Of all but three pageblocks all is taken, and of one all but a frame, on the other CPU.
+    let held: Vec<Pfn> = (0..61).map(|_| m.movable(1, 9).unwrap()).collect();
     assert!(!held.contains(&first));
     let frames: Vec<Pfn> = (0..BLOCK).map(|_| m.movable(1, 0).unwrap()).collect();
     let (part, back) = (frames[0].0 / BLOCK, frames[7]);

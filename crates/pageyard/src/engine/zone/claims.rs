@@ -43,10 +43,10 @@ impl Pageblocks<'_> {
         }
         let start = self.start_of(want.cpu);
         let bins = Bins::fitting(want.order);
-        // Its own part of the zone comes first: pageblocks that CPUs share cost all of them. Pageblocks that are free
-        // as a whole are spared until no CPU has others, unless there are many.
+        // Its own part of the zone comes first: pageblocks that CPUs share cost all of them. Only in a zone that is
+        // nearly full are pageblocks spared that are free as a whole, until no CPU has others.
         let part = start..BlockIdx::new(start.get() + self.frames.len() / self.cpus().next_power_of_two());
-        let near_bins = if self.is_mostly_free() { bins } else { bins.partly_used() };
+        let near_bins = if self.is_nearly_full() { bins.partly_used() } else { bins };
         let mut own = parts && !part.is_empty();
         for _ in 0..CLAIM_TRIES {
             let near = if own { self.index.find_within(want.ty, near_bins, &part, effort) } else { None };

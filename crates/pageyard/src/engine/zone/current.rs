@@ -137,9 +137,10 @@ impl Pageblocks<'_> {
         Some(first)
     }
 
-    /// Returns whether more than half of the zone is free.
-    pub(super) fn is_mostly_free(&self) -> bool {
-        self.free_above(self.span.managed.0 / 2, 1) > 0
+    /// Returns whether at most a sixteenth of the zone is free: then CPUs share pageblocks, which costs both of them,
+    /// rather than break ones that are free as a whole.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.free_above(self.span.managed.0 / 16, 1) == 0
     }
 
     pub(super) fn cpus(&self) -> usize {

@@ -32,10 +32,10 @@ impl Pageblocks<'_> {
     }
 
     /// Returns whether blocks of a type may come from pageblocks that are free as a whole: no other serves them, or
-    /// more than half of the zone is free.
+    /// the zone is not nearly full.
     #[inline]
     pub(super) fn may_break_wholes(&self, ty: Migratetype, order: Order) -> bool {
-        !self.index.has(ty, Bins::fitting(order).partly_used()) || self.is_mostly_free()
+        !self.index.has(ty, Bins::fitting(order).partly_used()) || !self.is_nearly_full()
     }
 
     /// Claims a pageblock of type `from` that some CPU emptied.
