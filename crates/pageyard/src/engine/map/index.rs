@@ -1,34 +1,28 @@
 //! The index of a zone: finds pageblocks that can serve a request without reading their descriptors.
 //!
-//! Each bin holds pageblocks of one migratetype, fullness and fit. For orders above a pageblock's, further bitmaps mark
-//! where aligned runs of whole pageblocks start, one bitmap per order.
+//! Each bin holds pageblocks of one migratetype, fullness and fit. Runs of whole pageblocks, for orders above a
+//! pageblock's, are looked for in the words of the bins of whole ones.
 
 use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::frame_map::FrameMap;
 use super::tree::{Forest, SearchEffort};
-use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
-use crate::engine::words::{double, runs};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER};
+use crate::engine::words::runs;
 use core::ops::Range;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::Order;
-use pageyard_sync::{Carver, store_load_fence};
+use pageyard_sync::{A64, Carver, SeqCst};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
-/// Orders whose runs lie in one word of the whole pageblocks' bitmap.
-const NEAR: usize =
-    if MAX_ORDER < RUN_WORD_ORDER { MAX_ORDER } else { RUN_WORD_ORDER } as usize - BLOCK_ORDER as usize;
-/// Orders whose runs are runs of whole words.
-const FAR: usize = (MAX_ORDER as usize).saturating_sub(RUN_WORD_ORDER as usize);
-
-/// Stale bits that a search for a run follows before giving up.
-const STALE_RUNS: usize = 16;
-
 /// A set of bins of one type.
 #[derive(Clone, Copy)]
 pub(crate) struct Bins(u64);
 
 impl Bins {
+    /// The bin of whole pageblocks.
+    const WHOLE: Bins = Bins(1 << WHOLE);
+
     /// Returns the bins whose pageblocks fit a block of `order`.
     pub(crate) const fn fitting(order: Order) -> Bins {
         let mut bits = 0;
@@ -42,7 +36,7 @@ impl Bins {
 
     /// Returns the bins among them whose pageblocks are partly used.
     pub(crate) const fn partly_used(self) -> Bins {
-        Bins(self.0 & !(1 << WHOLE))
+        Bins(self.0 & !Bins::WHOLE.0)
     }
 
     /// Returns the bins whose pageblocks fit blocks of `fit` and no larger ones.
@@ -60,8 +54,6 @@ impl Bins {
 /// The index of a zone.
 pub(crate) struct Index<'m> {
     bins: Forest<'m>,
-    near: Forest<'m>,
-    far: Forest<'m>,
     /// Position of the zone's first pageblock: positions are aligned to the largest order, pageblocks need not be.
     skew: usize,
 }
@@ -69,14 +61,7 @@ pub(crate) struct Index<'m> {
 impl<'m> Index<'m> {
     /// Carves the index of `blocks` pageblocks, the first of which lies `skew` after a multiple of the largest order.
     pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize, skew: usize) -> Index<'m> {
-        let bits = skew + blocks;
-        let words = bits.div_ceil(FAN);
-        Index {
-            bins: Forest::carve(carver, TYPES, BINS as usize, bits, false),
-            near: Forest::carve(carver, 1, NEAR, words, true),
-            far: Forest::carve(carver, 1, FAR, words.div_ceil(FAN), true),
-            skew,
-        }
+        Index { bins: Forest::carve(carver, TYPES, BINS as usize, skew + blocks), skew }
     }
 
     /// Fills in the index from the descriptors, before the zone is published.
@@ -93,14 +78,13 @@ impl<'m> Index<'m> {
                 }
             }
             self.bins.fill(tree(whole), word, bits);
-            self.settle_runs(word);
         }
     }
 
     /// Rebuilds the index from the descriptors, while nothing else runs.
     #[cfg(not(pageyard_loom))]
     pub(crate) fn rebuild(&self, frames: &FrameMap<'_>) {
-        [&self.bins, &self.near, &self.far].into_iter().for_each(Forest::clear);
+        self.bins.clear();
         self.build(frames);
     }
 
@@ -148,9 +132,6 @@ impl<'m> Index<'m> {
         let at = block.get() + self.skew;
         let fact = || frames.state(block).is_binned_whole(ty);
         self.bins.settle(tree(Bin { ty, class: WHOLE }), at, fact);
-        if ty.is_mergeable() {
-            self.settle_runs(at >> FAN_ORDER);
-        }
     }
 
     /// Corrects the bins of whole pageblocks for one that turned out not to be whole.
@@ -176,9 +157,6 @@ impl<'m> Index<'m> {
             facts
         };
         self.bins.settle_word(tree(Bin { ty, class: WHOLE }), word, mask, facts);
-        if ty.is_mergeable() {
-            self.settle_runs(word);
-        }
     }
 
     /// Returns the word of whole pageblocks that holds a pageblock, and its bit there.
@@ -209,67 +187,6 @@ impl<'m> Index<'m> {
             rest &= rest - 1;
             Some(BlockIdx::new((first + bit as isize) as usize))
         })
-    }
-
-    /// Returns a mask of the whole pageblocks of a word, of any type.
-    #[inline]
-    fn whole(&self, word: usize) -> u64 {
-        let mut bits = 0;
-        for ty in Migratetype::REQUESTED {
-            bits |= self.bins.leaf(tree(Bin { ty, class: WHOLE }), word);
-        }
-        bits
-    }
-
-    /// Corrects the bitmaps of runs for one word of whole pageblocks.
-    #[inline]
-    fn settle_runs(&self, word: usize) {
-        store_load_fence();
-        let pairs = double(self.whole(word), 0);
-        // In a zone that is in use most words have none.
-        if pairs != 0 || self.near.any_has(word, NEAR) {
-            self.settle_runs_of(word, pairs);
-        }
-    }
-
-    /// Corrects them, given the word's pairs of whole pageblocks.
-    #[inline(never)]
-    fn settle_runs_of(&self, word: usize, pairs: u64) {
-        let recorded = self.near.bits_of(word, NEAR);
-        let (mut starts, mut runs_there) = (pairs, u64::from(pairs != 0));
-        for k in 1..NEAR {
-            starts = double(starts, k as u8);
-            runs_there |= u64::from(starts != 0) << k;
-        }
-        let mut wrong = runs_there ^ recorded;
-        while wrong != 0 {
-            self.settle_run(word, wrong.trailing_zeros() as usize);
-            wrong &= wrong - 1;
-        }
-        // As for a bit that is found set: the thread that set it may have stopped on its way up.
-        self.near.uphold_words(runs_there & recorded, word >> FAN_ORDER);
-    }
-
-    /// Corrects one order's bitmap.
-    #[inline(never)]
-    fn settle_run(&self, word: usize, k: usize) {
-        self.near.settle(k, word, || runs(self.whole(word), k as u8 + 1) != 0);
-        if k + 1 == NEAR {
-            (0..FAR).for_each(|far| self.settle_far(word >> FAN_ORDER, far));
-        }
-    }
-
-    /// Corrects the bitmap of one of the large orders.
-    #[inline(never)]
-    fn settle_far(&self, word: usize, far: usize) {
-        let fact = || runs(self.near.leaf(NEAR - 1, word), far as u8 + 1) != 0;
-        let want = fact();
-        store_load_fence();
-        // Mostly it is right already.
-        let right = if want { self.far.leads_to(far, word) } else { !self.far.has(far, word) };
-        if !right {
-            self.far.settle(far, word, fact);
-        }
     }
 
     /// Returns whether some pageblock of type `ty` is in one of `bins`, as far as is known.
@@ -319,39 +236,38 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Corrects stale bits
-    /// on the way.
+    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's, from the word that
+    /// holds `start` on. It is a hint, found in one step for each word, or for as many words as a run has.
     pub(crate) fn find_run(
         &self,
         order: Order,
         start: BlockIdx,
         effort: &mut SearchEffort,
     ) -> Option<BlockIdx> {
-        let k = usize::from(order.get() - BLOCK_ORDER) - 1;
-        let start = (start.get() + self.skew) >> FAN_ORDER;
-        for _ in 0..STALE_RUNS {
-            let at = if k < NEAR {
-                let word = self.near.find(k, start, effort)?;
-                let starts = runs(self.whole(word), k as u8 + 1);
-                if starts == 0 {
-                    self.settle_runs(word);
-                }
-                (starts != 0).then(|| word << FAN_ORDER | starts.trailing_zeros() as usize)
-            } else {
-                let far = k - NEAR;
-                let word = self.far.find(far, start >> FAN_ORDER, effort)?;
-                let now = runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
-                if now == 0 {
-                    self.settle_far(word, far);
-                }
-                (now != 0).then(|| (word << FAN_ORDER | now.trailing_zeros() as usize) << FAN_ORDER)
-            };
-            effort.step();
-            if let Some(at) = at {
-                return at.checked_sub(self.skew).map(BlockIdx::new);
-            }
+        let of_types = Migratetype::REQUESTED.map(|ty| match self.has(ty, Bins::WHOLE) {
+            true => self.bins.leaves(tree(Bin { ty, class: WHOLE })),
+            false => &[],
+        });
+        if of_types.iter().all(|words| words.is_empty()) {
+            return None;
         }
-        None
+        let blocks = order.get() - BLOCK_ORDER;
+        let (inside, words) = (blocks.min(FAN_ORDER), blocks.saturating_sub(FAN_ORDER));
+        // ORDER: SeqCst: see `Forest::leaf`.
+        let bits_of = |words: &&[A64], at: usize| words.get(at).map_or(0, |word| word.load(SeqCst));
+        let whole = |at| of_types.iter().fold(0, |bits, words| bits | bits_of(words, at));
+        let starts = |at| runs(whole(at), inside);
+        let run_at = |n: usize| {
+            effort.step();
+            let first = starts(n << words);
+            let found = first != 0 && (1..1 << words).all(|next| starts((n << words) + next) != 0);
+            found.then(|| n << words << FAN_ORDER | first.trailing_zeros() as usize)
+        };
+        // A run does not reach beyond the last word.
+        let places = self.bins.leaf_words() >> words;
+        let first = ((start.get() + self.skew) >> FAN_ORDER >> words).min(places);
+        let found = (first..places).chain(0..first).find_map(run_at)?;
+        found.checked_sub(self.skew).map(BlockIdx::new)
     }
 
     /// Returns the first pageblock at which an aligned run of `order` may start.
@@ -369,25 +285,7 @@ impl<'m> Index<'m> {
             })
         };
         let all = TYPES * BINS as usize;
-        self.bins.check(all, binned).map_err(|_| "the index of pageblocks")?;
-        let words = self.bins.leaf_words();
-        let near = |k: usize, at: usize, bits: u64| {
-            (0..FAN).all(|i| {
-                let word = at * FAN + i;
-                let has = word < words && runs(self.whole(word), k as u8 + 1) != 0;
-                has == (bits >> i & 1 != 0)
-            })
-        };
-        self.near.check(NEAR, near).map_err(|_| "the index of runs of pageblocks")?;
-        let near_words = self.near.leaf_words();
-        let far = |k: usize, at: usize, bits: u64| {
-            (0..FAN).all(|i| {
-                let word = at * FAN + i;
-                let has = word < near_words && runs(self.near.leaf(NEAR - 1, word), k as u8 + 1) != 0;
-                has == (bits >> i & 1 != 0)
-            })
-        };
-        self.far.check(FAR, far).map_err(|_| "the index of large runs of pageblocks")
+        self.bins.check(all, binned).map_err(|_| "the index of pageblocks")
     }
 }
 

@@ -31,8 +31,6 @@ impl SearchEffort {
 struct Shape {
     levels: usize,
     offset: [usize; LEVELS],
-    /// Words from one to the next, by power of two: 1, or a cache line.
-    apart: [u8; LEVELS],
     /// Words of the lowest level.
     leaves: usize,
     words: usize,
@@ -43,22 +41,27 @@ const LINE_ORDER: u8 = LINE_WORDS.trailing_zeros() as u8;
 /// Words from one to the next above the lowest level, by power of two.
 const UPPER_APART: u8 = if cfg!(pageyard_loom) { 0 } else { LINE_ORDER };
 
+/// Returns the words from one of a level to the next, by power of two.
+#[inline(always)]
+const fn apart(level: usize) -> u8 {
+    if level == 0 { 0 } else { UPPER_APART }
+}
+
 impl Shape {
-    /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs
-    /// that use different parts of a zone then write different lines.
-    fn of(bits: usize, few: bool) -> Shape {
-        let mut shape = Shape { levels: 0, offset: [0; LEVELS], apart: [0; LEVELS], leaves: 0, words: 0 };
+    /// Lays out a bitmap. Words above the lowest level lie a cache line apart: CPUs that use different parts of a zone
+    /// then write different lines.
+    fn of(bits: usize) -> Shape {
+        let mut shape = Shape { levels: 0, offset: [0; LEVELS], leaves: 0, words: 0 };
         let mut children = bits.max(1);
         loop {
             children = children.div_ceil(FAN);
             let level = shape.levels;
             shape.offset[level] = shape.words;
-            shape.apart[level] = if few || level > 0 { UPPER_APART } else { 0 };
             if level == 0 {
                 shape.leaves = children;
             }
             shape.levels += 1;
-            let words = children << shape.apart[level];
+            let words = children << apart(level);
             shape.words += if cfg!(pageyard_loom) { words } else { words.next_multiple_of(LINE_WORDS) };
             if children == 1 {
                 return shape;
@@ -69,7 +72,7 @@ impl Shape {
     /// Returns the place of a word.
     #[inline(always)]
     fn place(&self, level: usize, at: usize) -> usize {
-        self.offset[level] + (at << self.apart[level])
+        self.offset[level] + (at << apart(level))
     }
 
     /// Returns how many words a level has.
@@ -104,16 +107,9 @@ pub(crate) struct Forest<'m> {
 }
 
 impl<'m> Forest<'m> {
-    /// Carves `groups` groups of `group` bitmaps of `bits` bits; `few` says that there are so few of these that each
-    /// word can have its own cache line.
-    pub(crate) fn carve(
-        carver: &mut Carver<'m>,
-        groups: usize,
-        group: usize,
-        bits: usize,
-        few: bool,
-    ) -> Forest<'m> {
-        let shape = Shape::of(bits, few);
+    /// Carves `groups` groups of `group` bitmaps of `bits` bits.
+    pub(crate) fn carve(carver: &mut Carver<'m>, groups: usize, group: usize, bits: usize) -> Forest<'m> {
+        let shape = Shape::of(bits);
         Forest {
             words: carver.zeroed(groups * group * shape.words),
             roots: carver.zeroed(groups),
@@ -132,36 +128,16 @@ impl<'m> Forest<'m> {
         self.shape.leaves
     }
 
+    /// Returns the words of a bitmap's lowest level.
+    pub(crate) fn leaves(&self, tree: usize) -> &'m [A64] {
+        &self.words[tree * self.shape.words..][..self.shape.leaves]
+    }
+
     /// Returns a word of the lowest level.
     #[inline]
     pub(crate) fn leaf(&self, tree: usize, at: usize) -> u64 {
         // ORDER: SeqCst: see `settle`.
         self.word(tree, 0, at).load(SeqCst)
-    }
-
-    /// Returns one bit of each of the first `trees` bitmaps, the first one's lowest.
-    #[inline]
-    pub(crate) fn bits_of(&self, bit: usize, trees: usize) -> u64 {
-        let at = self.shape.place(0, bit >> FAN_ORDER);
-        let mut bits = 0;
-        // By hand: an iterator with steps, reversed, is twice as many instructions.
-        for tree in 0..trees {
-            // ORDER: SeqCst: see `settle`.
-            bits |= (self.words[tree * self.shape.words + at].load(SeqCst) >> (bit & (FAN - 1)) & 1) << tree;
-        }
-        bits
-    }
-
-    /// Returns whether one of the first `trees` bitmaps has a bit.
-    #[inline(always)]
-    pub(crate) fn any_has(&self, bit: usize, trees: usize) -> bool {
-        let (mut at, mut words) = (self.shape.place(0, bit >> FAN_ORDER), 0);
-        for _ in 0..trees {
-            // ORDER: SeqCst: see `settle`.
-            words |= self.words[at].load(SeqCst);
-            at += self.shape.words;
-        }
-        words >> (bit & (FAN - 1)) & 1 != 0
     }
 
     /// Returns whether a bit is set.
@@ -188,8 +164,7 @@ impl<'m> Forest<'m> {
     /// that set it, or brought about its fact, may have stopped on its way up, and the caller has to settle it.
     #[inline]
     pub(crate) fn leads_to(&self, tree: usize, bit: usize) -> bool {
-        self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
-            && self.leads_to_word(tree, 0, bit >> FAN_ORDER)
+        self.has(tree, bit) && self.leads_to_word(tree, 0, bit >> FAN_ORDER)
     }
 
     /// Returns whether the bits above a word are set.
@@ -208,19 +183,6 @@ impl<'m> Forest<'m> {
         }
         store_load_fence();
         self.in_root(tree)
-    }
-
-    /// Sees to it that searches find a word of the lowest level that has a bit in each of the bitmaps `trees` of the
-    /// first group.
-    #[inline]
-    pub(crate) fn uphold_words(&self, mut trees: u64, at: usize) {
-        if self.shape.levels == 1 && self.root(0) & trees == trees {
-            return;
-        }
-        while trees != 0 {
-            self.tell_above(trees.trailing_zeros() as usize, 0, at, true);
-            trees &= trees - 1;
-        }
     }
 
     /// Makes the bits `mask` of a word of the lowest level follow `facts`, one bit each, all of which this thread has
@@ -431,7 +393,7 @@ mod tests {
     fn with_forest(bits: usize, test: impl FnOnce(&Forest<'_>)) {
         let mut memory = [0u8; 256 * 1024];
         let mut carver = Carver::of(&mut memory);
-        let forest = Forest::carve(&mut carver, 2, 3, bits, bits > 100);
+        let forest = Forest::carve(&mut carver, 2, 3, bits);
         assert!(carver.fits());
         test(&forest);
     }
@@ -556,17 +518,6 @@ mod tests {
                 f.check(6, |t, at, word| word == if (t, at) == (4, 125) { 0b10 } else { 0 }).unwrap();
             });
         }
-    }
-
-    #[test]
-    fn words_that_are_upheld_are_in_the_root() {
-        with_forest(100, |f| {
-            for tree in 0..3 {
-                stop_on_the_way_up(f, tree, 70, 1);
-            }
-            f.uphold_words(0b101, 1);
-            assert_eq!(f.root(0), 0b101);
-        });
     }
 
     #[test]
