@@ -28,8 +28,6 @@ pub(crate) const FAN: usize = 1 << FAN_ORDER;
 /// The largest order served. Under the model checker, one more than a word of pageblocks has.
 pub(crate) const MAX_ORDER: u8 =
     if cfg!(pageyard_loom) { BLOCK_ORDER + FAN_ORDER + 1 } else { NR_ORDERS as u8 - 1 };
-/// The largest order whose pageblocks all lie in one word of an index bitmap.
-pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
 /// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.
 pub(crate) const MAX_RUN: u64 = 1 << (MAX_ORDER - BLOCK_ORDER);
 
@@ -50,7 +48,6 @@ pub(crate) const BATCH: usize = WORD_FRAMES as usize;
 pub(crate) const ZONE_LIMIT: u64 = 1 << 32;
 
 const _: () = assert!(MAX_ORDER > BLOCK_ORDER && WORD_ORDER + 1 < BLOCK_ORDER);
-const _: () = assert!(MAX_ORDER <= RUN_WORD_ORDER + FAN_ORDER);
 
 /// A pageblock's number in its zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

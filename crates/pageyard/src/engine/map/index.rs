@@ -15,6 +15,7 @@ use pageyard_sync::{A64, Carver, SeqCst};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
+
 /// A set of bins of one type.
 #[derive(Clone, Copy)]
 pub(crate) struct Bins(u64);
