@@ -8,6 +8,7 @@
  * are replaced by our own for that time: what reclaims for a request, what compacts for it, and the killer. The
  * background reclaimer is woken by the kernel, and played. Everything else is the kernel's own code.
  */
+#include <linux/compaction.h>
 #include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
@@ -17,7 +18,6 @@
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
-#include <linux/pagevec.h>
 #include <linux/pci.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -208,7 +208,7 @@ static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, 
 			if (!managed_zone(zone) || !of_request(zone, gfp, nodes))
 				continue;
 			if (ex->compacts && order > PAGE_ALLOC_COSTLY_ORDER &&
-			    zone_page_state(zone, NR_FREE_PAGES) > high_wmark_pages(zone) + (2UL << order))
+			    zone_page_state(zone, NR_FREE_PAGES) > high_wmark_pages(zone) + compact_gap(order))
 				ready = true;
 			else
 				short_of = true;

@@ -8,10 +8,20 @@
 
 #define IS_6_12 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
 #define IS_6_18 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0))
+#define IS_7_1 (LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0))
+#define IS_7_3 (LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0))
 #if IS_6_18
 #include <linux/page_frag_cache.h>
 #endif
+#if IS_7_1
+#include <linux/folio_batch.h>
+#else
+#include <linux/pagevec.h>
+#endif
 #define ORDERS 11
+
+/* Of a pageblock's flags, those that are its type. Its name in the kernel changed. */
+#define TYPE_FLAGS 7UL
 
 /* What tells a pageblock's type: its name, and how it is asked. */
 #if IS_6_18
@@ -21,7 +31,7 @@ typedef enum migratetype (*block_type_fn)(const struct page *page, unsigned long
 #else
 #define BLOCK_TYPE_NAME "get_pfnblock_flags_mask"
 typedef unsigned long (*block_type_fn)(const struct page *page, unsigned long pfn, unsigned long mask);
-#define BLOCK_TYPE(ask, page, pfn) ((ask)(page, pfn, 7))
+#define BLOCK_TYPE(ask, page, pfn) ((ask)(page, pfn, TYPE_FLAGS))
 #endif
 
 /* Bulk requests that fill an array. */

@@ -55,7 +55,7 @@ static void set_type(struct page *page, int type)
 	unsigned long shift = bit % BITS_PER_LONG;
 
 	map += bit / BITS_PER_LONG;
-	*map = (*map & ~(MIGRATETYPE_MASK << shift)) | ((unsigned long)type << shift);
+	*map = (*map & ~(TYPE_FLAGS << shift)) | ((unsigned long)type << shift);
 }
 #else
 static void (*set_type)(struct page *page, int type);

@@ -39,12 +39,12 @@ named! {
         BatchAndHalf = "batch_and_half",
     }
 
-    /// How the vmstat worker gives back what a CPU's lists hold above `high`, under [`PcpPolicy::Auto`].
-    pub enum Decay {
+    /// How a CPU's lists give back what they hold too much of, under [`PcpPolicy::Auto`].
+    pub enum Portions {
         /// In one go.
         AtOnce = "at_once",
-        /// A batch at a time, each starting at the first list (6.12.117): blocks that are larger than what is left of
-        /// a batch make it give more.
+        /// A batch at a time, each beginning at the same list: blocks that are larger than what is left of a batch make
+        /// it give more.
         ByBatch = "by_batch",
     }
 
@@ -82,6 +82,22 @@ named! {
         PercentPlusOne = "percent_plus_one",
         /// One percent of the zone rounded up to a pageblock; none where one percent is less than one.
         PercentRounded = "percent_rounded",
+    }
+
+    /// Which atomic requests for several frames let their reserve grow.
+    pub enum HighatomicGrowth {
+        /// All that are served on the slow path.
+        Served = "served",
+        /// Those of them that the zone serves, past the per-CPU lists, which take nothing from it on their behalf.
+        Unlisted = "unlisted",
+    }
+
+    /// Where the compaction stands that costly requests, and those for what cannot be moved, begin with.
+    pub enum FirstCompaction {
+        /// Before the loop of reclaim and compaction.
+        Apart = "apart",
+        /// It is that loop's first round, which reclaims nothing.
+        FirstRound = "first_round",
     }
 
     /// How often a request that waits for reclaim and compaction tries again.

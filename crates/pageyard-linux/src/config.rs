@@ -1,8 +1,8 @@
 //! Which Linux the reference behaves like: its settings, and the table of its knobs. Layer: settings.
 
 pub use crate::choices::{
-    BoostRule, CmaUse, CompactorWake, Decay, FallbackPolicy, FragFree, FreeHigh, HighatomicLimit, PcpPolicy,
-    Reclaimer, Rest, Retries, Unreclaimable, ZonelistIterator,
+    BoostRule, CmaUse, CompactorWake, FallbackPolicy, FirstCompaction, FragFree, FreeHigh, HighatomicGrowth,
+    HighatomicLimit, PcpPolicy, Portions, Reclaimer, Rest, Retries, Unreclaimable, ZonelistIterator,
 };
 pub use crate::protection::PcpProtection;
 
@@ -111,13 +111,19 @@ knobs! {
         note: "It decides something from 6.7 on, where it is true on processors whose slice of the caches holds more \
             than three batches.",
     }
-    pcp_decay: Decay {
+    pcp_decay: Portions {
         about: "how lists that are too long shrink once a second",
         place: Code("decay_pcp_high"),
         releases: &[("at_once", Until(6, 18)), ("by_batch", Since(6, 19))],
         branches: &[(Version(6, 12), "by_batch"), (Version(6, 18), "by_batch")],
         note: "It decides something from 6.7 on. The presets linux-6.12 and linux-6.18 are 6.12.117 and 6.18.15, \
             which have the later one.",
+    }
+    pcp_spill: Portions {
+        about: "how lists that a free finds too long give back",
+        place: Code("free_frozen_page_commit"),
+        releases: &[("at_once", Until(6, 18)), ("by_batch", Since(7, 0))],
+        note: "The change came between those releases. It decides something where lists hold blocks.",
     }
     boost_rule: BoostRule {
         about: "who is spared a boost of the watermarks, and who wakes the background reclaimer for it",
@@ -197,18 +203,25 @@ knobs! {
     defrag_falls_back: bool {
         about: "whether a request that cannot wait mixes types in the end, with defrag_mode, instead of failing",
         place: Code("__alloc_pages_slowpath"),
-        releases: &[("false", Every), ("true", Never)],
-        note: "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026), later than \
-            the releases here; 7.2 has it.",
+        releases: &[("false", Until(7, 1)), ("true", Since(7, 2))],
+        note: "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026).",
     }
     /// As long as it mixes no types: it can convert the pageblock. It goes with `compaction.whole_empties_movable`.
     defrag_promotes: bool {
         about: "whether a request for what cannot be moved reclaims and compacts for a whole pageblock, with \
             defrag_mode",
         place: Code("__alloc_pages_direct_compact, __alloc_pages_direct_reclaim"),
-        releases: &[("false", Every), ("true", Never)],
-        note: "\"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026), later than the releases here; 7.2 \
-            has it, with compaction.whole_empties_movable. Not judged.",
+        releases: &[("false", Until(7, 1)), ("true", Since(7, 2))],
+        note: "\"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026), with \
+            compaction.whole_empties_movable.",
+    }
+    /// Such a request then begins its retries anew, and mixes types.
+    defrag_gives_up: bool {
+        about: "whether a request that would get a whole pageblock that way goes by what was done for it: it is tried \
+            again after compaction whatever its order, and neither where that lacked room nor because reclaim went on",
+        place: Code("should_compact_retry, should_reclaim_retry, __alloc_pages_slowpath"),
+        releases: &[("false", Until(7, 2)), ("true", Since(7, 3))],
+        note: "It decides something with defrag_promotes.",
     }
     spares_reclaiming_nodes: bool {
         about: "whether a request tries the nodes whose background reclaimer is awake last",
@@ -221,6 +234,23 @@ knobs! {
         place: Code("nr_free_highatomic in __zone_watermark_unusable_free"),
         releases: &[("false", Until(6, 12)), ("true", Since(6, 13))],
         branches: &[(Version(6, 12), "true")],
+    }
+    highatomic_growth: HighatomicGrowth {
+        about: "which atomic requests for several frames let their reserve grow",
+        place: Code("get_page_from_freelist; since 7.1 rmqueue_buddy, __rmqueue_pcplist"),
+        releases: &[("served", Until(7, 0)), ("unlisted", Since(7, 1))],
+    }
+    highatomic_first: bool {
+        about: "whether an atomic request for several frames may use their reserve at its first attempt already",
+        place: Code("__alloc_frozen_pages"),
+        releases: &[("false", Until(7, 2)), ("true", Since(7, 3))],
+    }
+    first_compaction: FirstCompaction {
+        about: "where the compaction stands that costly requests, and those for what cannot be moved, begin with",
+        place: Code("__alloc_pages_slowpath"),
+        releases: &[("apart", Until(6, 18)), ("first_round", Since(7, 0))],
+        note: "The change came between those releases. Since then a request tries no second time before it reclaims, \
+            unless the second attempt may use more.",
     }
     retries: Retries {
         about: "how often a request that waits tries again",

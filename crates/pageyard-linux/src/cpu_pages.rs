@@ -134,7 +134,7 @@ mod tests {
             lists.put(LAST, Pfn(pfn + 10), End::Head);
         }
         let mut out = Vec::new();
-        let gone = lists.spill(&Spill { frames, first, turns, recheck: false }, |pfn| {
+        let gone = lists.spill(&Spill { frames, step: frames, first, turns, recheck: false }, |pfn| {
             out.push(pfn.0);
             Some(Order::ZERO)
         });

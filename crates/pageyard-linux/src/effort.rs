@@ -55,6 +55,8 @@ pub struct Effort {
     pub mark: Mark,
     /// Privileges towards the reserve; empty on the first attempt, as in Linux. See [`own_privileges`].
     pub reserves: RequestFlags,
+    /// Whether the reserve for high-order atomic requests is open to it whatever `reserves` says.
+    pub at_once: bool,
     /// Whether pageblocks of other types are taken only as a whole.
     pub nofragment: bool,
     /// Whether the background reclaimer may be woken.
@@ -74,7 +76,7 @@ pub struct Effort {
 }
 
 /// The flags of `GFP_ATOMIC`: urgent, and cannot wait.
-const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
+pub const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
 
 /// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer.
 /// An atomic request that must not use the reserves has `NO_RESERVE` in place of `NON_BLOCKING`, and no other request
@@ -97,6 +99,7 @@ impl Effort {
         Effort {
             mark,
             reserves: RequestFlags::empty(),
+            at_once: false,
             nofragment: false,
             wake: Wake::No,
             reach: Reach::Asked,
@@ -117,7 +120,7 @@ impl Effort {
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.
     pub fn is_highatomic(self, order: Order) -> bool {
-        order > Order::ZERO && self.reserves.contains(ATOMIC)
+        order > Order::ZERO && (self.at_once || self.reserves.contains(ATOMIC))
     }
 
     /// Returns whether the request is atomic, whatever it may use of the reserves.
@@ -130,6 +133,7 @@ impl Effort {
 
     /// Returns whether any privilege applies, so that reserved frames count as free.
     pub fn has_reserves(self) -> bool {
-        self.reserves.intersects(RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM)
+        let any = RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
+        self.at_once || self.reserves.intersects(any)
     }
 }

@@ -44,11 +44,6 @@ impl<'a> Boosts<'a> {
     }
 }
 
-/// Returns how many frames more than a block compaction needs to move things to. `compact_gap`.
-fn compact_gap(order: Order) -> u64 {
-    2 * order.frames().0
-}
-
 impl LinuxAllocator {
     /// Lets the background reclaimers run that are awake; on a CPU that does not exist nothing runs.
     pub(crate) fn kswapd<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
@@ -70,7 +65,7 @@ impl LinuxAllocator {
     /// # Linux
     /// `wake_all_kswapds`, and the end of `wakeup_kswapd`. Until 4.7 each zone's call counts, with the kind of the
     /// preferred zone.
-    pub(crate) fn wake_all(&self, cx: &Cx, request: &Request) {
+    pub(crate) fn wake_all(&self, cx: &Cx, request: &Request, reach: Reach) {
         let order = match self.config.defrag_mode {
             true => request.order.max(PAGEBLOCK_ORDER),
             false => request.order,
@@ -79,7 +74,7 @@ impl LinuxAllocator {
             && request.flags.contains(RequestFlags::NON_BLOCKING);
         let by_zone = self.config.reclaimer == Reclaimer::ByZone;
         let (mut highest, mut last) = (request.highest_zone, None);
-        for (n, zone) in self.zones_for(cx, request, Reach::Asked).enumerate() {
+        for (n, zone) in self.zones_for(cx, request, reach).enumerate() {
             if by_zone && n == 0 {
                 highest = zone.span.kind;
             }
@@ -242,7 +237,7 @@ impl LinuxAllocator {
             sum.scanned += did.scanned;
             sum.freed += did.freed;
             // A block may still not be there: with this much freed, compaction and requests can do the rest.
-            if order > Order::ZERO && sum.freed.0 >= compact_gap(order) {
+            if order > Order::ZERO && sum.freed.0 >= self.config.compaction.gap_for(order) {
                 order = Order::ZERO;
             }
             let stays = boost > 0 && priority.0 == Priority::START.0 - BOOST_PRIORITIES;

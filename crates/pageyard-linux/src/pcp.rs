@@ -2,7 +2,7 @@
 //! policy holds limits and what it has seen of the demand, and returns decisions. It moves nothing: `refill` does, from
 //! a list to the zone and back. Counts are in frames.
 
-use crate::config::{Config, Decay, FreeHigh, PcpPolicy};
+use crate::config::{Config, FreeHigh, PcpPolicy, Portions};
 use crate::pcp_limits::Limits;
 use pageyard_core::{Context, Migratetype, Order, PcpStats};
 
@@ -20,7 +20,9 @@ pub struct Pcp {
     many: u64,
     /// `Auto`: whether the lists keep a batch then.
     keeps_batch: bool,
-    decay: Decay,
+    /// How lists that are too long give back once a second, and after a free.
+    decay: Portions,
+    spill: Portions,
     /// Above it the lists spill.
     high: u64,
     /// `FreeFactor`: how often the batch given back has doubled. `Auto`: how often the batch taken has.
@@ -78,6 +80,8 @@ pub struct Pressure {
 pub struct Spill {
     /// At least this many frames go, if there are that many.
     pub frames: u64,
+    /// No more than these at a time, each time from the first list on.
+    pub step: u64,
     /// The list that gives first; the others follow in their order.
     pub first: usize,
     /// How much a list gives at a time.
@@ -126,6 +130,7 @@ impl Pcp {
             many,
             keeps_batch: config.pcp_free_high_batch,
             decay: config.pcp_decay,
+            spill: config.pcp_spill,
             high: limits.high_min,
             factor: 0,
             free_count: 0,
@@ -227,7 +232,7 @@ impl Pcp {
             PcpPolicy::FreeFactor => self.by_factor(held, freed.order, pressure),
             PcpPolicy::Auto => self.by_count(held, freed.order, pressure),
         }?;
-        Some(Spill { recheck: self.policy == PcpPolicy::Auto, ..self.spill(frames, freed.list) })
+        Some(Spill { recheck: self.policy == PcpPolicy::Auto, ..self.spill(frames, freed.list, self.spill) })
     }
 
     /// Notes a free after which nothing goes back to the zone. Only 6.7 and later learn from it.
@@ -246,46 +251,37 @@ impl Pcp {
         }
     }
 
-    /// Decides what goes back to the zone once a second, as `high` falls towards its least: how many frames, and how
-    /// many at a time.
+    /// Decides what goes back to the zone once a second, as `high` falls towards its least.
     ///
     /// # Linux
     /// `decay_pcp_high`, called by the vmstat worker.
-    pub fn on_tick(&mut self, held: u64) -> (u64, u64) {
+    pub fn on_tick(&mut self, held: u64) -> Spill {
         if self.policy != PcpPolicy::Auto {
-            return (0, 1);
+            return self.spill(0, 0, Portions::AtOnce);
         }
         if self.high > self.limits.high_min {
             let by_count = held.saturating_sub(self.limits.batch << BATCH_SCALE_MAX);
             self.high = by_count.max(self.high - (self.high >> 3)).max(self.limits.high_min);
         }
-        let above = held.saturating_sub(self.high);
-        match self.decay {
-            Decay::AtOnce => (above, above.max(1)),
-            Decay::ByBatch => (above, self.limits.batch),
-        }
-    }
-
-    /// Gives some frames back, from the first list on.
-    pub fn some(&self, frames: u64) -> Spill {
-        self.spill(frames, 0)
+        self.spill(held.saturating_sub(self.high), 0, self.decay)
     }
 
     /// Gives everything back.
     pub fn all(&self) -> Spill {
-        self.spill(u64::MAX, 0)
+        self.spill(u64::MAX, 0, Portions::AtOnce)
     }
 
     /// # Linux
     /// The order of `free_pcppages_bulk`.
     #[inline]
-    fn spill(&self, frames: u64, list: usize) -> Spill {
+    fn spill(&self, frames: u64, list: usize, portions: Portions) -> Spill {
         let (first, turns) = match self.policy {
             // 4.x starts with the list after the first one, whatever was freed.
             PcpPolicy::Classic => (1, Turns::Growing),
             PcpPolicy::FreeFactor | PcpPolicy::Auto => (list, Turns::Whole),
         };
-        Spill { frames, first, turns, recheck: false }
+        let step = if portions == Portions::AtOnce { u64::MAX } else { self.limits.batch };
+        Spill { frames, step, first, turns, recheck: false }
     }
 
     fn is_high_order(order: Order) -> bool {
@@ -390,7 +386,7 @@ mod tests {
         let mut pcp = pcp(&Config::linux_4_10());
         let pressed = Pressure { reclaiming: true, below_high: true };
         assert_eq!(pcp.on_free(185, SINGLE, pressed), None);
-        let spill = Spill { frames: 31, first: 1, turns: Turns::Growing, recheck: false };
+        let spill = Spill { frames: 31, step: u64::MAX, first: 1, turns: Turns::Growing, recheck: false };
         assert_eq!(pcp.on_free(186, Listed { list: 2, ..SINGLE }, pressed), Some(spill));
         assert_eq!(pcp.on_empty(0, Order::ZERO, pressed), 31);
     }
@@ -433,15 +429,17 @@ mod tests {
         pcp.on_empty(0, Order::ZERO, below);
         assert_eq!(pcp.high, least + 63, "not while memory is short");
         let held = pcp.high + 10;
-        assert_eq!(pcp.on_tick(held), (10 + 63, 63), "a batch at a time");
+        let spill = pcp.on_tick(held);
+        assert_eq!((spill.frames, spill.step), (10 + 63, 63), "a batch at a time");
         assert_eq!(pcp.high, least);
     }
 
     #[test]
     fn lists_that_decay_at_once_give_back_all_in_one_go() {
-        let mut pcp = pcp(&Config { pcp_decay: Decay::AtOnce, ..Config::linux_6_18() });
+        let mut pcp = pcp(&Config { pcp_decay: Portions::AtOnce, ..Config::linux_6_18() });
         let held = pcp.high + 10;
-        assert_eq!(pcp.on_tick(held), (10, 10));
+        let spill = pcp.on_tick(held);
+        assert!(spill.frames == 10 && spill.step >= 10);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Refills and spills: carries out what the policy of a CPU's lists decides. Layer: on the zone, above `fallback`.
 
-use crate::config::Config;
+use crate::config::{Config, HighatomicGrowth};
 use crate::cpu_pages::CpuPages;
 use crate::effort::{Effort, Mark};
 use crate::fallback::Found;
@@ -56,6 +56,10 @@ impl Zone {
     #[inline(never)]
     fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
         let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
+        // The zone serves it from its reserve, and lets that grow.
+        if config.highatomic_growth == HighatomicGrowth::Unlisted && effort.is_highatomic(to.order) {
+            return;
+        }
         let Some(mut locked) = self.lock_for(effort) else { return };
         let mut found = Found::default();
         for _ in 0..blocks {
@@ -104,9 +108,16 @@ impl Zone {
     /// `free_pcppages_bulk`.
     #[inline(never)]
     fn spill<W: FreeObserver>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
-        if spill.frames == 0 || pages.lists.held() == 0 {
-            return 0;
+        let (mut left, mut gone) = (spill.frames, 0);
+        while left > 0 && pages.lists.held() > 0 {
+            let frames = left.min(spill.step);
+            left -= frames;
+            gone += self.spill_step::<W>(pages, &Spill { frames, ..*spill }, config);
         }
+        gone
+    }
+
+    fn spill_step<W: FreeObserver>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         let mut locked = self.lock_watched::<W>();
         pages.counts.drains += 1;
         let gone = pages.lists.spill(spill, |pfn| {
@@ -132,11 +143,7 @@ impl Zone {
 
     /// Lets a CPU's lists shrink, once a second.
     pub fn tick(&self, pages: &mut CpuPages, config: &Config) {
-        let (mut above, step) = pages.policy.on_tick(pages.lists.held());
-        while above > 0 {
-            let spill = pages.policy.some(above.min(step));
-            self.spill::<()>(pages, &spill, config);
-            above -= above.min(step);
-        }
+        let spill = pages.policy.on_tick(pages.lists.held());
+        self.spill::<()>(pages, &spill, config);
     }
 }

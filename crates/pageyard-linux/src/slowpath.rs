@@ -2,6 +2,7 @@
 //! above `waiting`.
 
 use crate::allocator::LinuxAllocator;
+use crate::config::FirstCompaction;
 use crate::effort::{Effort, Mark, Reach, Wake, own_privileges};
 use crate::events::Counts;
 use crate::waiting::Wait;
@@ -90,13 +91,14 @@ impl LinuxAllocator {
             Counts::add(&self.counts.wakes);
         }
         if wake != Wake::No {
-            self.wake_all(cx, request);
+            self.wake_all(cx, request, Reach::Asked);
         }
         let mut tried = Attempts::default();
         // Entitled to more than the flags of the request say: that comes later.
         let effort = Effort {
             mark: Mark::Min,
             reserves: own_privileges(request.flags),
+            at_once: false,
             nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,
@@ -124,14 +126,18 @@ impl LinuxAllocator {
         let mut wait = Wait::new(self, cx, request, help, effort, tried);
         let reclaiming = request.flags.contains(RequestFlags::MEMALLOC);
         let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
-        if waits
+        let apart = self.config.first_compaction == FirstCompaction::Apart;
+        if apart
+            && waits
             && !has_all_reserves(request.flags)
             && let Some(decided) = wait.compact_first()
         {
             return decided;
         }
+        // Since 7.0 what has failed is tried again only with more privileges.
+        let again = apart || has_all_reserves(request.flags) || entitled.reach == Reach::Any;
         wait.set_effort(entitled);
-        wait.attempt_awake().or_else(|| match waits {
+        again.then(|| wait.attempt_awake()).flatten().or_else(|| match waits {
             // Reclaim's own requests do not reclaim.
             true => (!reclaiming).then(|| wait.wait()).flatten(),
             false => wait.mix_types(),

@@ -3,7 +3,7 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::compaction::{Marks, compact_for_request, room_to_begin};
-use crate::config::{Reclaimer, Retries};
+use crate::config::{FirstCompaction, Reclaimer, Retries};
 use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::frees::To;
 use crate::reclaim::CLUSTER;
@@ -121,7 +121,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `__alloc_pages_slowpath`, from `retry` on.
     pub(crate) fn attempt_awake(&self) -> Option<Pfn> {
         if self.effort.wake != Wake::No {
-            self.engine.wake_all(self.cx, self.request);
+            // Until 6.18 it dropped its node mask only behind this.
+            let apart = self.engine.config.first_compaction == FirstCompaction::Apart;
+            self.engine.wake_all(self.cx, self.request, if apart { Reach::Asked } else { self.effort.reach });
         }
         self.attempt()
     }
@@ -179,9 +181,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// # Linux
     /// `__alloc_pages_slowpath`, its first direct compaction.
     pub(crate) fn compact_first(&mut self) -> Option<Option<Pfn>> {
-        let Request { order, flags, migratetype, .. } = *self.request;
-        let first = self.is_costly() || (order > Order::ZERO && migratetype != Migratetype::Movable);
-        if self.engine.config.retries == Retries::Progress || !self.can_compact() || !first {
+        let flags = self.request.flags;
+        if !self.begins_with_compaction() {
             return None;
         }
         if let Some(pfn) = self.compact(Mode::Async, false) {
@@ -198,10 +199,32 @@ impl<'a, H: Helpers> Wait<'a, H> {
         None
     }
 
+    /// Whether it compacts before it reclaims.
+    fn begins_with_compaction(&self) -> bool {
+        let Request { order, migratetype, .. } = *self.request;
+        let gains = self.is_costly() || (order > Order::ZERO && migratetype != Migratetype::Movable);
+        self.engine.config.retries != Retries::Progress && self.can_compact() && gains
+    }
+
     /// 4.7 and later: what is retried depends on what could still help.
     fn bounded(&mut self) -> Option<Pfn> {
         let (flags, costly) = (self.request.flags, self.is_costly());
         let (mut idle, mut compactions) = (0, 0);
+        let in_first_round = self.engine.config.first_compaction == FirstCompaction::FirstRound;
+        if in_first_round && self.begins_with_compaction() {
+            if let Some(pfn) = self.compact(Mode::Async, false) {
+                return Some(pfn);
+            }
+            if flags.contains(RequestFlags::NORETRY | RequestFlags::THIS_NODE) {
+                return None;
+            }
+            if flags.contains(RequestFlags::NORETRY) {
+                self.zeal = Zeal::Async;
+            }
+            if let Some(pfn) = self.attempt_awake() {
+                return Some(pfn);
+            }
+        }
         loop {
             let (progress, got) = self.reclaim();
             if got.is_some() {
@@ -218,8 +241,12 @@ impl<'a, H: Helpers> Wait<'a, H> {
             let again = self.should_reclaim(progress, &mut idle)
                 || (progress > 0 && self.can_compact() && self.should_compact(&mut compactions));
             // What reclaim and compaction could not prevent: types are mixed after all (`defrag_mode`).
+            let anew = self.engine.config.defrag_gives_up && self.is_promoted();
             if !again && !std::mem::replace(&mut self.effort.nofragment, false) {
                 return self.last_look();
+            }
+            if !again && anew {
+                (idle, compactions) = (0, 0);
             }
             if self.tried.reclaims >= MAX_ROUNDS {
                 return None;
@@ -241,7 +268,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// # Linux
     /// `should_reclaim_retry`: would the request fit if everything reclaimable were reclaimed?
     fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
-        *idle = if progress > 0 && !self.is_costly() { 0 } else { *idle + 1 };
+        let in_vain = self.is_costly() || (self.engine.config.defrag_gives_up && self.is_promoted());
+        *idle = if progress > 0 && !in_vain { 0 } else { *idle + 1 };
         (*idle <= MAX_RECLAIM_RETRIES && self.zones_that_help().any(|z| self.would_fit(z)))
             || self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true))
     }
@@ -268,10 +296,14 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `should_compact_retry`.
     fn should_compact(&mut self, compactions: &mut u32) -> bool {
         let Request { order, highest_zone, .. } = *self.request;
-        if order == Order::ZERO {
+        let by_work = self.engine.config.defrag_gives_up;
+        if (if by_work { self.order_to_make() } else { order }) == Order::ZERO {
             return false;
         }
         let outcome = self.tried.outcome;
+        if outcome == Some(Outcome::Skipped) && by_work && self.is_promoted() {
+            return false;
+        }
         if outcome == Some(Outcome::Skipped) {
             // Too little is free to move things to. Would it be enough if everything were reclaimed?
             return self.zones().any(|z| {
@@ -315,6 +347,14 @@ impl<'a, H: Helpers> Wait<'a, H> {
         let Request { order, migratetype, .. } = *self.request;
         let promotes = self.engine.config.defrag_promotes && self.effort.nofragment;
         if promotes && migratetype != Migratetype::Movable { order.max(PAGEBLOCK_ORDER) } else { order }
+    }
+
+    /// Whether reclaim and compaction make a larger block than it asks for.
+    ///
+    /// # Linux
+    /// `order_defrag_promoted`.
+    fn is_promoted(&self) -> bool {
+        self.order_to_make() != self.request.order
     }
 
     /// # Linux
@@ -387,14 +427,15 @@ impl<'a, H: Helpers> Wait<'a, H> {
         let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request, Reach::Walled).collect();
         let available = || zones.iter().map(|z| z.available()).sum::<u64>();
         let order = self.order_to_make();
-        let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
+        let gap = self.engine.config.compaction.gap_for(order);
+        let want = CLUSTER.max(if order > Order::ZERO { gap } else { 0 });
         let (mut gained, mut ready) = (0, false);
         let by_node = self.engine.config.reclaimer == Reclaimer::ByNode;
         for priority in (0..=Priority::START.0).rev().map(Priority) {
             let mut last = None;
             for z in &zones {
                 // Compaction has what it needs here: reclaiming more would only evict useful pages.
-                let room = z.mark(Mark::High) + 2 * order.frames().0;
+                let room = z.mark(Mark::High) + gap;
                 if order > COSTLY && self.can_compact() && z.free.get() > room {
                     ready = true;
                     continue;

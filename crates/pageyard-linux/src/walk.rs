@@ -2,8 +2,8 @@
 //! taking and giving.
 
 use crate::allocator::LinuxAllocator;
-use crate::config::{BoostRule, PcpPolicy};
-use crate::effort::{Effort, Mark, Reach, Wake};
+use crate::config::{BoostRule, HighatomicGrowth, PcpPolicy};
+use crate::effort::{ATOMIC, Effort, Mark, Reach, Wake, own_privileges};
 use crate::events::{Counts, Origin};
 use crate::fallback::Found;
 use crate::pcp;
@@ -51,7 +51,10 @@ impl LinuxAllocator {
         if request.flags.contains(RequestFlags::WRITE) {
             walk.nodes = self.not_too_dirty(walk.nodes);
         }
-        let effort = Effort { wake, ..self.first_effort(&walk).of_type(request.migratetype) };
+        let at_once = self.config.highatomic_first
+            && request.order > Order::ZERO
+            && own_privileges(request.flags).contains(ATOMIC);
+        let effort = Effort { wake, at_once, ..self.first_effort(&walk).of_type(request.migratetype) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort, false))
     }
 
@@ -135,7 +138,7 @@ impl LinuxAllocator {
                 }
             }
             let Some(pfn) = got else { continue };
-            if effort.is_highatomic(order) {
+            if effort.is_highatomic(order) && self.config.highatomic_growth == HighatomicGrowth::Served {
                 zone.reserve_highatomic(pfn, order, &self.config);
             }
             return Some(pfn);
@@ -219,6 +222,11 @@ impl LinuxAllocator {
             .or_else(|| reserve(&mut locked, effort.reserves.intersects(desperate)))?;
         zone.set_tag(pfn, taken);
         locked.inner.counts.taken.count(order, self.origin(cx, preferred, place));
+        drop(locked);
+        let grows = self.config.highatomic_growth == HighatomicGrowth::Unlisted && effort.mark == Mark::Min;
+        if grows && effort.is_highatomic(order) {
+            zone.reserve_highatomic(pfn, order, &self.config);
+        }
         Some(pfn)
     }
 

@@ -202,7 +202,7 @@ impl KernelZone {
         let blocks = (start.0 + spanned - first).div_ceil(512) as usize;
         let block_types = words.octets(blocks)?;
         let frames = words.octets(spanned as usize)?;
-        let type_of = |raw: u8| kernel_type(u64::from(raw));
+        let type_of = |raw: u8| kernel_type(u64::from(raw), types);
         let pageblocks: Vec<Migratetype> = block_types
             .iter()
             .map(|t| type_of(*t).ok_or(StateError::Word(words.at, "type")))
@@ -212,7 +212,7 @@ impl KernelZone {
         for order in Order::ZERO.up_to(Order::of(10)) {
             for raw in 0..types {
                 let blocks: Vec<Pfn> = words.list()?.into_iter().map(Pfn).collect();
-                let migratetype = kernel_type(raw).ok_or(StateError::Word(words.at, "type"))?;
+                let migratetype = kernel_type(raw, types).ok_or(StateError::Word(words.at, "type"))?;
                 if !blocks.is_empty() {
                     free_lists.push(FreeList { order, migratetype, blocks });
                 }
@@ -234,7 +234,7 @@ impl KernelZone {
                 let blocks = words.list()?.into_iter().map(|word| {
                     let pfn = Pfn(word & ((1 << 56) - 1));
                     let of = pageblocks.get(((pfn.0 - first) / 512) as usize).copied();
-                    let with = if remembers { kernel_type(word >> 56) } else { of };
+                    let with = if remembers { kernel_type(word >> 56, types) } else { of };
                     with.map(|m| (pfn, m)).ok_or(StateError::Word(words.at, "cached block"))
                 });
                 held.push(blocks.collect::<Result<Vec<_>, _>>()?);
@@ -297,14 +297,15 @@ fn runs<T: Copy + PartialEq>(
     out
 }
 
-/// Reads a kernel's number of a type, of kernels without CMA.
-fn kernel_type(raw: u64) -> Option<Migratetype> {
+/// Reads a kernel's number of a type. One with CMA has a type more.
+fn kernel_type(raw: u64, types: u64) -> Option<Migratetype> {
     match raw {
         0 => Some(Migratetype::Unmovable),
         1 => Some(Migratetype::Movable),
         2 => Some(Migratetype::Reclaimable),
         3 => Some(Migratetype::HighAtomic),
-        4 => Some(Migratetype::Isolate),
+        4 if types == 6 => Some(Migratetype::Cma),
+        4 | 5 if raw + 1 == types => Some(Migratetype::Isolate),
         _ => None,
     }
 }

@@ -50,7 +50,7 @@ type Change = (&'static str, fn(&mut Config));
 #[test]
 fn every_rule_that_was_mended_shows_in_the_recordings() {
     use pageyard_linux::config::{
-        BoostRule, Decay, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy, Reclaimer,
+        BoostRule, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy, Portions, Reclaimer,
     };
     let recordings = recordings();
     let differs = |preset: &str, change: fn(&mut Config)| {
@@ -95,7 +95,7 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
     assert!(differs("linux-6.12", |c| c.pcp_free_high = FreeHigh::BatchAndHalf), "what empties the lists");
     let newest: [Change; 5] = [
         ("what empties the lists", |c| c.pcp_free_high = FreeHigh::Batch),
-        ("lists that shrink by batches", |c| c.pcp_decay = Decay::AtOnce),
+        ("lists that shrink by batches", |c| c.pcp_decay = Portions::AtOnce),
         ("nodes where reclaim is at work", |c| c.spares_reclaiming_nodes = false),
         ("reclaim for one node", |c| c.this_node_reclaims = false),
         ("defrag_mode", |c| c.defrag_mode = false),

@@ -4,6 +4,14 @@ use pageyard_core::knob::{Typed, Values};
 use pageyard_core::named;
 
 named! {
+    /// How many frames more than are kept back must be free, so that compaction has where to move things to.
+    pub enum Gap {
+        /// Twice the block (until 7.1).
+        Twice = "twice",
+        /// The same, but at most 32 (7.2 and later).
+        AtMost32 = "at_most_32",
+    }
+
     /// In which compactions a technique is used.
     pub enum Scope {
         /// In none.

@@ -107,6 +107,14 @@ impl<'a, M: CompactionView> Job<'a, M> {
             return false;
         }
         match self.plan.goal {
+            Goal::Block(_, m)
+                if self.plan.direct
+                    && !self.knobs.empties_lent
+                    && info.migratetype == Migratetype::Cma
+                    && m != Migratetype::Movable =>
+            {
+                false
+            }
             Goal::Block(order, m) if self.plan.direct && self.plan.mode == Mode::Async => {
                 if m == Migratetype::Movable || self.makes_whole(order) {
                     is_movable(info.migratetype)

@@ -1,7 +1,7 @@
 //! The knobs of compaction. Each works alone.
 
 pub use super::choices::{
-    ContendedLock, Deferral, FastSource, Finish, Hints, IsolatedLimit, Marks, Moves, Pivot, Scope, Skip,
+    ContendedLock, Deferral, FastSource, Finish, Gap, Hints, IsolatedLimit, Marks, Moves, Pivot, Scope, Skip,
     TargetOrder, Yields,
 };
 use pageyard_core::knob::Place::{BuildOption, Code, Ours, Sysctl};
@@ -212,8 +212,8 @@ knobs! {
     attempt_deferred: bool {
         about: "whether a request tries once more where compaction was left out in every zone",
         place: Code("__alloc_pages_direct_compact"),
-        releases: &[("false", Until(4, 10)), ("true", Since(6, 1))],
-        note: "The change came between 4.10 and 6.1.",
+        releases: &[("false", Until(4, 10)), ("true", Between((6, 1), (7, 1))), ("false", Since(7, 2))],
+        note: "The first change came between 4.10 and 6.1.",
     }
     /// Those below the wanted order and a pageblock's. It takes effect with `whole_blocks` and
     /// `TargetOrder::SmallestFirst`, where free frames do not come directly.
@@ -256,17 +256,38 @@ knobs! {
         place: Code("reset_cached_positions in __compact_finished"),
         releases: &[("false", Never), ("true", Every)],
     }
+    gap: Gap {
+        about: "how many frames more than are kept back must be free for compaction to be worth it: twice the block, or \
+            no more than 32",
+        place: Code("compact_gap"),
+        releases: &[("twice", Until(7, 1)), ("at_most_32", Since(7, 2))],
+    }
+    empties_lent: bool {
+        about: "whether compaction for a request empties pageblocks that owners lend, where the request may not use them",
+        place: Code("suitable_migration_source"),
+        releases: &[("true", Until(7, 1)), ("false", Since(7, 2))],
+    }
     /// A pageblock that it takes is converted as a whole.
     whole_empties_movable: bool {
         about: "whether a request for a whole pageblock empties movable ones while it does not wait, whatever its type",
         place: Code("suitable_migration_source, fast_find_migrateblock"),
-        releases: &[("false", Every), ("true", Never)],
+        releases: &[("false", Until(7, 1)), ("true", Since(7, 2))],
         note: "Of the same series as defrag_promotes. It takes effect where asynchronous compaction keeps to \
             pageblocks of a type, from 5.1 on.",
     }
 }
 
 impl Knobs {
+    /// Returns how many frames more than are kept back must be free for a compaction that makes a block.
+    ///
+    /// # Linux
+    /// `compact_gap`.
+    #[must_use]
+    pub(crate) fn gap_for(&self, order: Order) -> u64 {
+        let twice = 2 * order.frames().0;
+        if self.gap == Gap::Twice { twice } else { twice.min(32) }
+    }
+
     /// Linux 4.6 as document 002's patch 2 found it.
     #[must_use]
     pub fn linux_4_6() -> Knobs {

@@ -69,12 +69,11 @@ fn passes_in_pageblocks<M: CompactionView>(map: &M, plan: &Plan, order: Order, h
 /// Returns how many frames must be free for a compaction to begin, beside what is kept back from the request.
 ///
 /// # Linux
-/// `__compaction_suitable`: until 4.8 the low watermark, since 4.9 the min one up to order 3; and twice the block
-/// (`compact_gap`).
+/// `__compaction_suitable`: until 4.8 the low watermark, since 4.9 the min one up to order 3; and `compact_gap`.
 #[must_use]
 pub fn room_to_begin(knobs: &Knobs, marks: &Watermarks, order: Order) -> Frames {
     let mark = if knobs.marks == Marks::Low || order > COSTLY { marks.low } else { marks.min };
-    Frames(mark.0 + 2 * order.frames().0)
+    Frames(mark.0 + knobs.gap_for(order))
 }
 
 /// Returns whether the goal is reached.
