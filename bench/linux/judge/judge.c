@@ -37,6 +37,7 @@ MODULE_DESCRIPTION("Carries out a stream of operations in the kernel's page allo
 
 /* ---- What is not exported is found by name. ---- */
 
+static alloc_fn alloc;
 static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
@@ -63,6 +64,7 @@ static int fail(const char *why)
 
 static int find_symbols(void)
 {
+	FIND(alloc, ALLOC_NAME);
 	FIND(drain_all, "drain_all_pages");
 	FIND(drain_local, "drain_local_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
@@ -292,7 +294,7 @@ static void request(const struct operation *op, struct answer *a)
 			frames[ex->frames++] = page_to_pfn(page);
 		}
 	} else {
-		page = __alloc_pages(asked(op), op->order, numa_node_id(), nodes);
+		page = ALLOC(alloc, asked(op), op->order, numa_node_id(), nodes);
 		if (page) {
 			a->result = page_to_pfn(page);
 			fill(page, op, turn);

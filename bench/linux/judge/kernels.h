@@ -34,6 +34,20 @@ typedef unsigned long (*block_type_fn)(const struct page *page, unsigned long pf
 #define BLOCK_TYPE(ask, page, pfn) ((ask)(page, pfn, TYPE_FLAGS))
 #endif
 
+/* A request of a node. From 7.3 on it is not exported. */
+#if IS_6_12
+#define ALLOC_NAME "__alloc_pages_noprof"
+#else
+#define ALLOC_NAME "__alloc_pages"
+#endif
+#if IS_7_3
+typedef struct page *(*alloc_fn)(gfp_t gfp, unsigned int order, int node, nodemask_t *nodes, unsigned int flags);
+#define ALLOC(alloc, gfp, order, node, nodes) ((alloc)(gfp, order, node, nodes, 0))
+#else
+typedef struct page *(*alloc_fn)(gfp_t gfp, unsigned int order, int node, nodemask_t *nodes);
+#define ALLOC(alloc, gfp, order, node, nodes) ((alloc)(gfp, order, node, nodes))
+#endif
+
 /* Bulk requests that fill an array. */
 #if IS_6_18
 #define BULK(gfp, node, nodes, n, array) __alloc_pages_bulk(gfp, node, nodes, n, array)

@@ -42,6 +42,7 @@ static int fail(const char *why)
 
 /* ---- What is not exported is found by name. ---- */
 
+static alloc_fn alloc;
 static void (*drain_all)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
 static block_type_fn block_type;
@@ -66,6 +67,7 @@ static int *reserve_ratio;
 
 static int find_symbols(void)
 {
+	FIND(alloc, ALLOC_NAME);
 	FIND(drain_all, "drain_all_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
 	FIND(block_type, BLOCK_TYPE_NAME);
@@ -145,7 +147,7 @@ static u32 request(const struct step *step)
 
 	if (step->flags & FLAG_MEMALLOC)
 		noreclaim = memalloc_noreclaim_save();
-	page = __alloc_pages(gfp_of(step->flags, step->type, step->zone), step->order, 0, NULL);
+	page = ALLOC(alloc, gfp_of(step->flags, step->type, step->zone), step->order, 0, NULL);
 	if (step->flags & FLAG_MEMALLOC)
 		memalloc_noreclaim_restore(noreclaim);
 	for (i = 0; page && step->type == 1 && i < 1UL << step->order; i++)
@@ -183,7 +185,7 @@ static void take_all(void)
 	for (order = ORDERS - 1; order >= 0; order--) {
 		struct page *page;
 
-		while ((page = __alloc_pages(__GFP_HIGHMEM | __GFP_MOVABLE | __GFP_NOWARN, order, 0, NULL)))
+		while ((page = ALLOC(alloc, __GFP_HIGHMEM | __GFP_MOVABLE | __GFP_NOWARN, order, 0, NULL)))
 			bitmap_set(taken, page_to_pfn(page), 1UL << order);
 	}
 	memalloc_noreclaim_restore(noreclaim);
