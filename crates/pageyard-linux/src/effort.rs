@@ -56,7 +56,7 @@ pub struct Effort {
     /// Privileges towards the reserve; empty on the first attempt, as in Linux. See [`own_privileges`].
     pub reserves: RequestFlags,
     /// Whether the reserve for high-order atomic requests is open to it whatever `reserves` says.
-    pub at_once: bool,
+    pub opens_highatomic: bool,
     /// Whether pageblocks of other types are taken only as a whole.
     pub nofragment: bool,
     /// Whether the background reclaimer may be woken.
@@ -99,7 +99,7 @@ impl Effort {
         Effort {
             mark,
             reserves: RequestFlags::empty(),
-            at_once: false,
+            opens_highatomic: false,
             nofragment: false,
             wake: Wake::No,
             reach: Reach::Asked,
@@ -120,7 +120,7 @@ impl Effort {
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.
     pub fn is_highatomic(self, order: Order) -> bool {
-        order > Order::ZERO && (self.at_once || self.reserves.contains(ATOMIC))
+        order > Order::ZERO && (self.opens_highatomic || self.reserves.contains(ATOMIC))
     }
 
     /// Returns whether the request is atomic, whatever it may use of the reserves.
@@ -134,6 +134,6 @@ impl Effort {
     /// Returns whether any privilege applies, so that reserved frames count as free.
     pub fn has_reserves(self) -> bool {
         let any = RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
-        self.at_once || self.reserves.intersects(any)
+        self.opens_highatomic || self.reserves.intersects(any)
     }
 }

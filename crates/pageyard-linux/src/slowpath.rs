@@ -98,7 +98,7 @@ impl LinuxAllocator {
         let effort = Effort {
             mark: Mark::Min,
             reserves: own_privileges(request.flags),
-            at_once: false,
+            opens_highatomic: false,
             nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,

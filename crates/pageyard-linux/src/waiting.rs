@@ -12,7 +12,7 @@ use pageyard_core::compaction::{Mode, Outcome, Step};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{
-    Counter, CpuSet, Cx, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, Request, RequestFlags,
+    Counter, CpuSet, Cx, Frames, Migratetype, NodeMask, Order, PAGEBLOCK_ORDER, Pfn, Request, RequestFlags,
 };
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
@@ -22,9 +22,9 @@ const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Successful compactions that did not serve the request, before it gives up. `MAX_COMPACT_RETRIES`.
 const MAX_COMPACT_RETRIES: u32 = 16;
 
-/// Rounds of reclaim and compaction after which a request gives up, whatever progress reclaim reports: a helper that
-/// frees frames and takes them again would keep it going forever. Linux has no such limit.
-const MAX_ROUNDS: u32 = 1024;
+/// Reclaims of a request from which on none counts as progress: a helper that frees frames and takes them again would
+/// keep it going forever. Linux has no such limit.
+const MAX_RECLAIMS: u32 = 1024;
 
 /// How hard compaction tries for a request.
 ///
@@ -99,7 +99,12 @@ impl<'a, H: Helpers> Wait<'a, H> {
     }
 
     fn zones(&self) -> impl Iterator<Item = &Zone> + Clone {
-        self.engine.zones_for(self.cx, self.request, Reach::Named)
+        self.engine.zones_for(self.cx, self.request, self.reach_or(Reach::Named))
+    }
+
+    /// A request that takes from any node is helped on any: its node mask and cpuset are dropped for good.
+    fn reach_or(&self, bounded: Reach) -> Reach {
+        if self.effort.reach == Reach::Any { Reach::Any } else { bounded }
     }
 
     /// The zones of which it is asked whether reclaim could help, and in which is compacted.
@@ -108,7 +113,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `should_reclaim_retry`, `try_to_compact_pages`: 6.12 heeds the cpuset, 6.1 did not.
     fn zones_that_help(&self) -> impl Iterator<Item = &Zone> + Clone {
         let reach = if self.engine.config.cpuset_bounds_help { Reach::Asked } else { Reach::Named };
-        self.engine.zones_for(self.cx, self.request, reach)
+        self.engine.zones_for(self.cx, self.request, self.reach_or(reach))
     }
 
     pub(crate) fn attempt(&self) -> Option<Pfn> {
@@ -165,7 +170,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
             gained += progress;
             let patient =
                 flags.contains(RequestFlags::RETRY_MAYFAIL) && gained < self.request.order.frames().0;
-            if progress == 0 || (self.is_costly() && !patient) || self.tried.reclaims >= MAX_ROUNDS {
+            if progress == 0 || (self.is_costly() && !patient) {
                 break;
             }
             if let Some(pfn) = self.attempt_awake() {
@@ -247,9 +252,6 @@ impl<'a, H: Helpers> Wait<'a, H> {
             }
             if !again && anew {
                 (idle, compactions) = (0, 0);
-            }
-            if self.tried.reclaims >= MAX_ROUNDS {
-                return None;
             }
             if let Some(pfn) = self.attempt_awake() {
                 return Some(pfn);
@@ -406,6 +408,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
         }
         self.engine.counts.pressure.add(Counter::Allocstall, 1);
         self.tried.reclaims += 1;
+        if self.tried.reclaims >= MAX_RECLAIMS {
+            return (0, None);
+        }
         let progress = self.shrink();
         if progress == 0 {
             return (0, None);
@@ -423,8 +428,12 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `do_try_to_free_pages`: harder and harder until enough is free.
     fn shrink(&mut self) -> u64 {
         let Some(help) = self.help else { return 0 };
-        // Those of its cpuset now: meanwhile that may change.
-        let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request, Reach::Walled).collect();
+        // Those of its cpuset now, which may change meanwhile, even where its node mask was dropped.
+        let mut request = *self.request;
+        if self.effort.reach == Reach::Any {
+            request.nodes = NodeMask::ALL;
+        }
+        let zones: Vec<&Zone> = self.engine.zones_for(self.cx, &request, Reach::Walled).collect();
         let available = || zones.iter().map(|z| z.available()).sum::<u64>();
         let order = self.order_to_make();
         let gap = self.engine.config.compaction.gap_for(order);

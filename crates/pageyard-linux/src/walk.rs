@@ -51,10 +51,11 @@ impl LinuxAllocator {
         if request.flags.contains(RequestFlags::WRITE) {
             walk.nodes = self.not_too_dirty(walk.nodes);
         }
-        let at_once = self.config.highatomic_first
+        let opens_highatomic = self.config.highatomic_first
             && request.order > Order::ZERO
             && own_privileges(request.flags).contains(ATOMIC);
-        let effort = Effort { wake, at_once, ..self.first_effort(&walk).of_type(request.migratetype) };
+        let effort =
+            Effort { wake, opens_highatomic, ..self.first_effort(&walk).of_type(request.migratetype) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort, false))
     }
 
