@@ -146,7 +146,7 @@ knobs! {
         releases: &[("true", Until(6, 18)), ("false", Since(7, 2))],
         branches: &[(Version(6, 1), "false"), (Version(6, 12), "false")],
         note: "The change came between those releases. The presets linux-6.1 and linux-6.12 are long-term branches, \
-            which have the later one; 6.18.15 has it not.",
+            which have the later one; 6.18.15 has it not. It decides something where first_compaction is apart.",
     }
     /// When a request asks whether to try again.
     reclaimable_counts_free: bool {

@@ -5,7 +5,7 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | settings | [`compaction`]: Linux's scanners, on what they see of an allocator; `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; `choices`: what knobs choose between; [`config`]: which Linux it is, and the table of its knobs; [`knobs`]: knobs by name; `presets`: `linux-4.6` to `linux-6.18`; `posted`: patches that are in no release |
+//! | settings | [`compaction`]: Linux's scanners, on what they see of an allocator; `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; `choices`: what knobs choose between; [`config`]: which Linux it is, and the table of its knobs; [`knobs`]: knobs by name; `presets`: `linux-4.6` to `linux-7.3`; `posted`: patches that are in no release; [`rules`]: which rule explains that answers differ |
 //! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; `scans`: what reclaim looked at in vain; [`place`]: where a thread is that frees |
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `late`: pageblocks with blocks freed while it was held; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
@@ -78,6 +78,7 @@ mod reclaim;
 mod refill;
 mod report;
 mod requests;
+pub mod rules;
 mod scans;
 mod slot;
 mod slowpath;

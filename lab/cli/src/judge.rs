@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use pageyard_cli::output::{Failure, print};
 use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
 use pageyard_judge::exchange::{self, Task};
-use pageyard_judge::guest::{SMALL, judge};
+use pageyard_judge::guest::{Machine, SMALL, judge};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
@@ -75,6 +75,9 @@ struct InGuest {
     /// Let requests that may wait compact.
     #[arg(long)]
     compact: bool,
+    /// Set this many MiB aside for CMA, on a kernel that has it, as Debian's of 7.2 and 7.3.
+    #[arg(long, value_name = "MIB", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=128))]
+    cma: u32,
     /// Give every kernel, and the reference, this setting of /proc/sys/vm besides; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = named)]
     also: Vec<(String, String)>,
@@ -119,11 +122,12 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, Failure> 
         patience: PATIENCE,
     };
     let task = if options.compact { Task::Compact } else { Task::Plain };
+    let machine = Machine { cma_mib: options.cma, ..SMALL };
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
         let settings: Vec<_> = settings(set).into_iter().chain(options.also.iter().cloned()).collect();
         let operations = stream::make(shape(set, options.operations, options.compact));
-        let ruling = match judge(&guest, SMALL, &settings, &operations, task) {
+        let ruling = match judge(&guest, machine, &settings, &operations, task) {
             Ok(ruling) => ruling,
             Err(why @ GuestError::Start(_)) => return Err(why.into()),
             // The others are judged all the same.
@@ -210,7 +214,10 @@ fn preset(name: &str) -> Result<Config, Failure> {
 fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, Failure> {
     let config = apply(preset, &recording.settings, recording.compacts).map_err(Failure)?;
     Ok(match verdict::compare(&recording.operations, &recording.ruling, &config) {
-        Ok(verdict) => verdict,
+        Ok(verdict) => {
+            let explanation = verdict::explain(&recording.operations, &recording.ruling, &config, &verdict);
+            Verdict { explanation, ..verdict }
+        }
         Err(e) => Verdict::none(e.to_string()),
     })
 }

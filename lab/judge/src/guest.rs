@@ -22,10 +22,12 @@ pub struct Machine {
     pub node0_mib: u32,
     /// MiB of node 1.
     pub node1_mib: u32,
+    /// MiB that the kernel sets aside for CMA and lends meanwhile. A kernel that was built without it has none.
+    pub cma_mib: u32,
 }
 
 /// A machine that boots in three seconds and fills in a few ten thousand operations.
-pub const SMALL: Machine = Machine { low_mib: 192, node0_mib: 320, node1_mib: 256 };
+pub const SMALL: Machine = Machine { low_mib: 192, node0_mib: 320, node1_mib: 256, cma_mib: 0 };
 
 /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm`
 /// and their values.
@@ -62,8 +64,9 @@ fn boot(
     log: &Path,
     task: Task,
 ) -> io::Result<()> {
+    let words = format!("pageyard_module=judge cma={}M", machine.cma_mib);
     let mut child = guest
-        .emulator(settings, "pageyard_module=judge", exchange, exchange::SIZE, log)?
+        .emulator(settings, &words, exchange, exchange::SIZE, log)?
         .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
         .args(["-smp", "2"])
         .args(match task {

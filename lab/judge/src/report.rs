@@ -1,6 +1,6 @@
 //! The summary of several comparisons, as text and as JSON.
 
-use crate::verdict::{Covered, LEFT_OUT, Verdict};
+use crate::verdict::{Covered, Explanation, LEFT_OUT, Verdict};
 use serde::Serialize;
 use std::fmt;
 
@@ -20,7 +20,14 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { name, release, verdict } = self;
         let said = verdict.first_difference.as_deref().unwrap_or("equal");
-        write!(f, "{release}, {name}: {} operations: {said}", verdict.operations)
+        write!(f, "{release}, {name}: {} operations: {said}", verdict.operations)?;
+        match (&verdict.explanation, &verdict.first_difference) {
+            (Some(Explanation { rule, operations }), _) => {
+                write!(f, "\n  {operations} operations are equal with {rule}")
+            }
+            (None, Some(_)) => write!(f, "\n  no other rule of the reference, alone, lets more be equal"),
+            (None, None) => Ok(()),
+        }
     }
 }
 

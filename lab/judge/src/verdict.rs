@@ -18,7 +18,7 @@ pub const LEFT_OUT: [&str; 8] = [
     "runs of the background reclaimer, which is woken by the kernel, frees nothing and ends when the stream says so; hopeless nodes",
     "reclaim frees what the stream says; no compaction in the background, of frames on lists for reclaim, or with capture",
     "the out-of-memory killer, and requests that must not fail",
-    "cpusets, memory control groups, dirty limits and CMA",
+    "cpusets, memory control groups and dirty limits; CMA, unless memory is set aside for it",
     "memory that comes and goes, and page reporting",
     "until 6.3, urgent requests that cannot wait without being GFP_ATOMIC",
 ];
@@ -126,6 +126,15 @@ impl fmt::Display for Covered {
     }
 }
 
+/// The rule that explains a first difference: set otherwise, alone, it lets more operations agree.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Explanation {
+    /// The knob, its value, what it decides and where Linux does.
+    pub rule: String,
+    /// Operations that are equal then: all, or those before the next difference.
+    pub operations: u64,
+}
+
 /// The outcome of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
@@ -136,6 +145,9 @@ pub struct Verdict {
     /// The first difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
+    /// The rule that explains it, if one does. [`explain`] looks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
     /// The paths that the operations took.
     pub covered: Covered,
     /// Where counts differ first: the operation, and what the reference counts.
@@ -148,8 +160,24 @@ impl Verdict {
     #[must_use]
     pub fn none(why: String) -> Verdict {
         let covered = Covered::default();
-        Verdict { operations: 0, equal: false, first_difference: Some(why), covered, counts: None }
+        let first_difference = Some(why);
+        Verdict { operations: 0, equal: false, first_difference, explanation: None, covered, counts: None }
     }
+}
+
+/// Looks for the rule that explains a difference: each is set otherwise in turn, and the stream carried out again.
+#[must_use]
+pub fn explain(
+    operations: &[Operation],
+    ruling: &Ruling,
+    config: &Config,
+    verdict: &Verdict,
+) -> Option<Explanation> {
+    verdict.first_difference.as_ref()?;
+    // A reference that cannot be in the opening state agrees with nothing.
+    let agrees = |config: &Config| compare(operations, ruling, config).map_or(0, |v| v.operations);
+    let (rule, operations) = config.rule_that_explains(verdict.operations, agrees)?;
+    Some(Explanation { rule: rule.to_string(), operations })
 }
 
 /// Carries out a stream in the reference and compares.
@@ -228,7 +256,8 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
             let theirs = Counters::of_kernel(&ruling.closing).since(&Counters::of_kernel(&ruling.opening));
             (ours != theirs).then(|| format!("the kernel counts {theirs:?}, the reference {ours:?}"))
         });
-    Ok(Verdict { operations: equal, equal: first_difference.is_none(), first_difference, covered, counts })
+    let all_equal = first_difference.is_none();
+    Ok(Verdict { operations: equal, equal: all_equal, first_difference, explanation: None, covered, counts })
 }
 
 /// Says what differs first in what an operation moved; both lists begin with its moves.

@@ -4,9 +4,10 @@
 use super::direct::Direct;
 use super::event_counts::EventCounts;
 use super::free_view::FreeView;
+use super::in_kernel_text::described;
 use super::kernel_engine::{Answers, Asker, KernelEngine};
-use super::kernel_plan::{KernelPlan, Steps, carried_out};
-use super::kernel_report::InKernel;
+use super::kernel_plan::{KernelPlan, Steps, carried_out, carried_out_with, request_of};
+use super::kernel_report::{InKernel, Parted};
 use super::opening::BELOW_A_PAGEBLOCK;
 use super::progress::Progress;
 use super::report::{EngineReport, Seconds};
@@ -16,7 +17,7 @@ use crate::error::ReplayError;
 use crate::limits;
 use crate::machine::Mapping;
 use pageyard::watermark::default_min_free_kbytes;
-use pageyard::{MapError, MemoryMap, Order, Pfn, Region};
+use pageyard::{MapError, MemoryMap, Order, PageAllocator, Pfn, Region};
 use pageyard_guest::exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
 use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
 use pageyard_linux::{Config, LinuxAllocator};
@@ -134,7 +135,15 @@ impl KernelTrial<'_> {
                 answers.strays
             )));
         }
-        let (same, first_otherwise) = compared(&answers, &by_reference);
+        let (same, first) = compared(&answers, &by_reference);
+        let parted = match first {
+            Some(first) => {
+                let again =
+                    Again { trial: &trial, map: &map, lost: &lost, answers: &answers, steps: &recorded };
+                Some(again.explained(first, &reference).map_err(|why| self.fail(why))?)
+            }
+            None => None,
+        };
         let requests = answers.frames().count() as u64;
         let in_kernel = InKernel {
             release,
@@ -143,7 +152,8 @@ impl KernelTrial<'_> {
             reference: reference.name,
             same_as_reference: same,
             requests,
-            first_otherwise,
+            first_otherwise: first.map(|(request, _)| request),
+            parted,
         };
         let reading = KernelEngine::new(build()?, &map, machine.cpus, &steps, Some(answers));
         let (counts, mut report) = read(&trial, &reading, &lost)?;
@@ -212,19 +222,85 @@ fn frames_of(region: &Region) -> impl Iterator<Item = Pfn> + use<> {
     (start..end).map(Pfn)
 }
 
-/// Counts the requests that both answered with the same frame, and finds the first that they did not.
-fn compared(answers: &Answers, by_reference: &[u32]) -> (u64, Option<u64>) {
+/// Counts the requests that both answered with the same frame, and finds the first that they did not: the request and
+/// its step, both counted from 0.
+fn compared(answers: &Answers, by_reference: &[u32]) -> (u64, Option<(u64, u32)>) {
     let (mut same, mut first) = (0, None);
     for (n, (step, got)) in (0..).zip(answers.frames()) {
-        let theirs = by_reference[step as usize];
-        let theirs = (theirs != NO_FRAME).then_some(Pfn(u64::from(theirs)));
-        if got == theirs {
+        if got == frame(by_reference[step as usize]) {
             same += 1;
         } else if first.is_none() {
-            first = Some(n);
+            first = Some((n, step));
         }
     }
     (same, first)
+}
+
+fn frame(answer: u32) -> Option<Pfn> {
+    (answer != NO_FRAME).then_some(Pfn(u64::from(answer)))
+}
+
+/// What it takes to carry the steps out in the reference once more.
+struct Again<'a> {
+    trial: &'a Trial<'a>,
+    map: &'a MemoryMap<'a>,
+    lost: &'a [Pfn],
+    answers: &'a Answers,
+    steps: &'a [Step],
+}
+
+impl Again<'_> {
+    /// Says what is known of the first request, a step, that the kernel and its reference answered otherwise.
+    fn explained(&self, (request, step): (u64, u32), config: &Config) -> Result<Parted, String> {
+        let (upto, at) = (&self.steps[..=step as usize], step as usize);
+        let (by_reference, counters) = self.carried_out(config, upto)?;
+        let agrees = |config: &Config| {
+            // What differs no later does not explain it. Without a rule, the opening may be none that the reference can
+            // be in.
+            let agree = |steps| {
+                let (by_reference, _) = self.carried_out(config, steps).ok()?;
+                let answered = self.answers.frames().take_while(|(n, _)| (*n as usize) < steps.len());
+                Some(answered.take_while(|(n, got)| *got == frame(by_reference[*n as usize])).count() as u64)
+            };
+            match agree(upto) {
+                Some(n) if n > request => agree(self.steps).unwrap_or(n),
+                n => n.unwrap_or(0),
+            }
+        };
+        let rule = config.rule_that_explains(request, agrees);
+        let got = self.answers.frames().find(|(n, _)| *n == step).and_then(|(_, got)| got);
+        Ok(Parted {
+            request: described(&request_of(&self.steps[at])),
+            cpu: self.steps[at].cpu,
+            kernel: got.map(|pfn| pfn.0),
+            reference: frame(by_reference[at]).map(|pfn| pfn.0),
+            counters,
+            rule: rule.as_ref().map(|(rule, _)| rule.to_string()),
+            same_with_rule: rule.map(|(_, same)| same),
+        })
+    }
+
+    /// Opens a reference and carries steps out. Returns its answers, and which counters the last step moved.
+    fn carried_out(&self, config: &Config, steps: &[Step]) -> Result<(Vec<u32>, Vec<&'static str>), String> {
+        let reference = LinuxAllocator::new(self.map, config).map_err(|why| why.to_string())?;
+        let nothing = Steps::default();
+        let engine = KernelEngine::new(reference, self.map, config.cpus, &nothing, None);
+        let mut calls = KernelPlan::new(&nothing);
+        let open = Run::open(&engine, self.trial, |_| BELOW_A_PAGEBLOCK, |pfn, _| calls.hold(pfn));
+        let mut run = open.map_err(|why| why.to_string())?;
+        self.lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
+        drop(run);
+        let reference = engine.reference();
+        let mut before = PageAllocator::stats(reference);
+        let answers = carried_out_with(reference, steps, &mut |n, _| {
+            if n + 1 == steps.len() {
+                before = PageAllocator::stats(reference);
+            }
+        });
+        let after = PageAllocator::stats(reference);
+        let moved = before.iter().zip(after.iter()).filter(|((_, was), (_, is))| was != is);
+        Ok((answers, moved.map(|((counter, _), _)| counter.name()).collect()))
+    }
 }
 
 /// Writes the calls down, and returns what the guest opens with.
@@ -438,8 +514,10 @@ mod tests {
         let recorded = steps.take();
         let reference = writing.reference();
         let mut samples = Vec::new();
-        let by_reference = carried_out_with(reference, &recorded, &mut |n| {
-            samples.push(sampled(reference, n, machine.cpus));
+        let by_reference = carried_out_with(reference, &recorded, &mut |n, step| {
+            if step.kind == StepKind::Sample {
+                samples.push(sampled(reference, n as u64, machine.cpus));
+            }
         });
         let there = |pfn: &u32| mapping.there(Pfn(u64::from(*pfn))).unwrap_or(NO_FRAME);
         let mut free = vec![0u64; (guest.end() / 64) as usize];
@@ -473,7 +551,20 @@ mod tests {
         let mut otherwise = by_reference.clone();
         let third = recorded.iter().enumerate().filter(|(_, s)| s.kind == StepKind::Alloc).nth(2).unwrap().0;
         otherwise[third] = NO_FRAME;
-        assert_eq!(compared(&answers, &otherwise), (310_966, Some(2)));
+        assert_eq!(compared(&answers, &otherwise), (310_966, Some((2, third as u32))));
+
+        // A kernel with another rule: it is named, and with it all requests agree.
+        let mut other = config.clone();
+        other.set("fallback", "alike").unwrap();
+        let again = |answers| Again { trial: &trial, map: &map, lost: &lost, answers, steps: &recorded };
+        let (by_other, _) = again(&answers).carried_out(&other, &recorded).unwrap();
+        let replayed = Replayed { answers: by_other.iter().map(there).collect(), ..Replayed::default() };
+        let theirs = Answers::new(&replayed, &recorded, zones, &mapping, std::iter::empty());
+        let (same, first) = compared(&theirs, &by_reference);
+        let parted = again(&theirs).explained(first.unwrap(), &config).unwrap();
+        assert!(same < 310_967 && parted.kernel != parted.reference);
+        assert!(parted.rule.unwrap().starts_with("fallback=alike: "));
+        assert_eq!(parted.same_with_rule, Some(310_967));
 
         let reading = KernelEngine::new(build(), &map, machine.cpus, &steps, Some(answers));
         let (_, mut ours) = read(&trial, &reading, &lost).unwrap();
@@ -501,6 +592,7 @@ mod tests {
             same_as_reference: 310_967,
             requests: 310_967,
             first_otherwise: None,
+            parted: None,
         };
         ours.in_kernel(ours.seconds, in_kernel);
         let json = serde_json::to_value(&ours).unwrap();

@@ -1,9 +1,10 @@
 //! A kernel's replay as text: what it adds to its report, and engines side by side.
 
-use super::kernel_report::InKernel;
+use super::kernel_report::{InKernel, Parted};
 use super::report::EngineReport;
 use super::timeline::Sample;
 use crate::text::{count, percent, shown};
+use pageyard::Request;
 use std::fmt;
 
 impl InKernel {
@@ -38,8 +39,41 @@ impl InKernel {
             self.reference
         )?;
         match self.first_otherwise {
-            Some(first) => writeln!(f, "; request {} is the first that did not", count(first)),
-            None => writeln!(f),
+            Some(first) => writeln!(f, "; request {} is the first that did not", count(first))?,
+            None => writeln!(f)?,
+        }
+        self.parted.as_ref().map_or(Ok(()), |parted| parted.write_text(f))
+    }
+}
+
+/// Returns a request in words.
+pub(super) fn described(request: &Request) -> String {
+    let Request { order, migratetype, highest_zone, flags, .. } = request;
+    let flags: Vec<&str> = flags.iter_names().map(|(name, _)| name).collect();
+    let flags = if flags.is_empty() { "no flags".to_owned() } else { flags.join(" | ") };
+    format!("order {}, {migratetype}, up to zone {highest_zone}, {flags}", order.get())
+}
+
+impl Parted {
+    fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let got = |pfn: Option<u64>| pfn.map_or("nothing".to_owned(), |pfn| format!("frame {pfn}"));
+        let (kernel, reference) = (got(self.kernel), got(self.reference));
+        write!(
+            f,
+            "  parted        {} on CPU {}: {kernel}, by the reference {reference}",
+            self.request, self.cpu
+        )?;
+        match &self.counters[..] {
+            [] => writeln!(f, ", which took it from a CPU's list")?,
+            counters => writeln!(f, ", which counted {}", counters.join(", "))?,
+        }
+        match (&self.rule, self.same_with_rule) {
+            (Some(rule), Some(same)) => {
+                writeln!(f, "  rule          the first {} requests agree with {rule}", count(same))
+            }
+            _ => {
+                writeln!(f, "  rule          no other rule of the reference, alone, lets more requests agree")
+            }
         }
     }
 }

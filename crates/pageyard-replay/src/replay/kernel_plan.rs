@@ -117,7 +117,7 @@ fn step_of(cx: &Cx, request: &Request) -> Step {
 }
 
 /// Returns what a step asks of an allocator here.
-fn request_of(step: &Step) -> Request {
+pub fn request_of(step: &Step) -> Request {
     let Step { order, migratetype, zone, .. } = *step;
     // A block of several frames is one page, as in any replay.
     let flags = step.flags | COMPOUND;
@@ -126,13 +126,18 @@ fn request_of(step: &Step) -> Request {
 
 /// Lets the reference carry the steps out, in the state that it is in; returns what each got, as a guest answers.
 pub fn carried_out(reference: &LinuxAllocator, steps: &[Step]) -> Vec<u32> {
-    carried_out_with(reference, steps, &mut |_| ())
+    carried_out_with(reference, steps, &mut |_, _| ())
 }
 
-/// The same; `sample` is called for each step that samples.
-pub fn carried_out_with(reference: &LinuxAllocator, steps: &[Step], sample: &mut dyn FnMut(u64)) -> Vec<u32> {
+/// The same; `before` is called with each step and its number before it is carried out.
+pub fn carried_out_with(
+    reference: &LinuxAllocator,
+    steps: &[Step],
+    before: &mut dyn FnMut(usize, &Step),
+) -> Vec<u32> {
     let mut answers = vec![0; steps.len()];
     for (n, step) in steps.iter().enumerate() {
+        before(n, step);
         let cx = Cx::on(CpuId(u32::from(step.cpu)));
         let order = Order::of(step.order);
         match step.kind {
@@ -150,7 +155,7 @@ pub fn carried_out_with(reference: &LinuxAllocator, steps: &[Step], sample: &mut
             StepKind::Drain => _ = PageAllocator::drain(reference, CpuSet::All),
             StepKind::Tick => reference.vmstat_tick_of(cx.cpu),
             StepKind::KswapdEnds => reference.kswapd_tick(),
-            StepKind::Sample => sample(n as u64),
+            StepKind::Sample => {}
         }
     }
     answers

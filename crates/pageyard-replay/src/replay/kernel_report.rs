@@ -26,4 +26,28 @@ pub struct InKernel {
     /// The first request that it answered otherwise, counted from 0; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_otherwise: Option<u64>,
+    /// That request, and why it was; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parted: Option<Parted>,
+}
+
+/// The first request that a kernel and its reference answered with different frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Parted {
+    /// What was asked for.
+    pub request: String,
+    /// On which CPU.
+    pub cpu: u16,
+    /// The kernel's frame, by its number in the recording; null where it refused.
+    pub kernel: Option<u64>,
+    /// The reference's.
+    pub reference: Option<u64>,
+    /// The counters that the reference moved for it.
+    pub counters: Vec<&'static str>,
+    /// The rule that explains it: set otherwise, alone, it makes the reference agree longest; null where none makes it
+    /// agree longer.
+    pub rule: Option<String>,
+    /// Requests that agree then before the first that does not.
+    pub same_with_rule: Option<u64>,
 }
