@@ -4,7 +4,7 @@ use pageyard_guest::request::{DIRECT, NOMEMALLOC, VICTIM};
 use pageyard_judge::operation::{Answer, Kind, Operation};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::apply;
-use pageyard_judge::verdict::{Verdict, compare};
+use pageyard_judge::verdict::{Verdict, compare, explain};
 use pageyard_linux::Config;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ fn verdict(recording: &Recording, change: impl Fn(&mut Config)) -> Verdict {
 #[test]
 fn the_reference_does_what_recorded_kernels_did() {
     let recordings = recordings();
-    for preset in ["linux-6.1", "linux-6.12", "linux-6.18"] {
+    for preset in ["linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"] {
         assert!(recordings.iter().filter(|(_, r)| r.preset == preset).count() >= 2, "{preset}");
     }
     for (file, recording) in &recordings {
@@ -102,6 +102,55 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
     ];
     for (name, change) in newest {
         assert!(differs("linux-6.18", change), "linux-6.18: {name}");
+    }
+}
+
+#[test]
+fn every_rule_of_7_2_and_7_3_shows_in_the_recordings() {
+    let recordings = recordings();
+    let differs = |preset: &str, (knob, value): (&str, &str)| {
+        recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {
+            let mut config = apply(&Config::preset(preset).unwrap(), &r.settings, r.compacts).unwrap();
+            config.set(knob, value).unwrap();
+            compare(&r.operations, &r.ruling, &config).map_or(true, |v| !v.equal)
+        })
+    };
+    let both = [
+        ("pcp_spill", "at_once"),
+        ("first_compaction", "apart"),
+        ("highatomic_growth", "served"),
+        ("compaction.gap", "twice"),
+        ("compaction.whole_empties_movable", "false"),
+        ("defrag_falls_back", "false"),
+        ("defrag_promotes", "false"),
+    ];
+    let rules = |preset, more: &[(&'static str, &'static str)]| {
+        let hidden = both.iter().chain(more).filter(|rule| !differs(preset, **rule)).copied();
+        hidden.collect::<Vec<_>>()
+    };
+    assert_eq!(rules("linux-7.2", &[]), []);
+    assert_eq!(rules("linux-7.3", &[("highatomic_first", "false"), ("cma", "last")]), []);
+}
+
+#[test]
+fn a_rule_that_differs_is_named() {
+    let recordings = recordings();
+    for (ruling, knob, wrong) in [
+        ("linux-6.12-set17", "fallback", "alike"),
+        ("linux-6.18-set0", "pcp_decay", "at_once"),
+        ("linux-6.18-set36-compact", "compaction.moves", "upwards"),
+    ] {
+        let (_, recording) =
+            recordings.iter().find(|(file, _)| file.ends_with(format!("{ruling}.ruling"))).unwrap();
+        let right =
+            apply(&Config::preset(&recording.preset).unwrap(), &recording.settings, recording.compacts);
+        let mut config = right.unwrap();
+        let value = config.fields().find(|field| field.knob.name == knob).unwrap().get().to_string();
+        config.set(knob, wrong).unwrap();
+        let verdict = compare(&recording.operations, &recording.ruling, &config).unwrap();
+        let found = explain(&recording.operations, &recording.ruling, &config, &verdict).unwrap();
+        assert!(found.rule.starts_with(&format!("{knob}={value}: ")), "{ruling}: {}", found.rule);
+        assert_eq!(found.operations, recording.operations.len() as u64, "{ruling}");
     }
 }
 

@@ -23,7 +23,7 @@ const LEFT: &str = "
 ## Knobs that the engine had
 
 The engine's compaction has no scanners any more, and so none of their knobs. Each is refused there with the names of the
-engines that have it, `linux-4.6` to `linux-6.18`. It keeps `compaction.enabled` and `compaction.proactiveness`.
+engines that have it, `linux-4.6` to `linux-7.3`. It keeps `compaction.enabled` and `compaction.proactiveness`.
 
 ";
 

@@ -28,6 +28,16 @@ fn the_suite_passes_on_linux_6_18() {
 }
 
 #[test]
+fn the_suite_passes_on_linux_7_2() {
+    pressure_suite(built(&Config::linux_7_2()));
+}
+
+#[test]
+fn the_suite_passes_on_linux_7_3() {
+    pressure_suite(built(&Config::linux_7_3()));
+}
+
+#[test]
 fn the_suite_passes_with_every_technique_on() {
     let mut config = Config::linux_6_1();
     config.compaction = Knobs {
@@ -87,6 +97,14 @@ fn without_hints(mut config: Config) -> Config {
 #[test]
 fn requests_wait_in_the_order_of_linux_6_18() {
     slow_path_order(built(&without_hints(Config::linux_6_18())), &BOUNDED);
+}
+
+#[test]
+fn requests_wait_in_the_order_of_linux_7_2() {
+    // Since 7.0 a request with NORETRY reclaims once even if nothing could be compacted first.
+    let [all, _, patient] = BOUNDED.starved;
+    let ways = Ways { starved: [all, &[RECLAIM], patient], ..BOUNDED };
+    slow_path_order(built(&without_hints(Config::linux_7_2())), &ways);
 }
 
 #[test]

@@ -47,5 +47,13 @@ mod linux_6_12 {
 }
 
 mod linux_6_18 {
-    pageyard_testkit::suite!(super::Reference("linux-6.18"), random_ops = 3_000_000);
+    pageyard_testkit::suite!(super::Reference("linux-6.18"), random_ops = 1_000_000);
+}
+
+mod linux_7_2 {
+    pageyard_testkit::suite!(super::Reference("linux-7.2"), random_ops = 1_000_000);
+}
+
+mod linux_7_3 {
+    pageyard_testkit::suite!(super::Reference("linux-7.3"), random_ops = 2_000_000);
 }

@@ -36,7 +36,7 @@ enum Design {
 }
 
 /// The presets that were compared with their kernels, frame by frame ([judge](../../../../docs/design/judge.md)).
-pub const JUDGED: [&str; 3] = ["linux-6.1", "linux-6.12", "linux-6.18"];
+pub const JUDGED: [&str; 5] = ["linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"];
 
 impl EngineSpec {
     /// The engine that a replay uses beside the recorded kernel's when none is named. It uses the lists of the CPUs
@@ -627,7 +627,9 @@ mod tests {
     fn a_kernel_has_the_preset_that_is_not_newer() {
         for (kernel, preset) in [
             ("Linux 6.18.44", "linux-6.18"),
-            ("Linux 7.2", "linux-6.18"),
+            ("Linux 7.1.4", "linux-6.18"),
+            ("Linux 7.2", "linux-7.2"),
+            ("Linux 7.4.0-rc1", "linux-7.3"),
             ("Linux 6.17.0-rc1", "linux-6.12"),
             ("Linux 6.9", "linux-6.1"),
             ("Linux 5.15.0-91-generic", "linux-4.10"),
