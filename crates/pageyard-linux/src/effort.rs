@@ -55,8 +55,6 @@ pub struct Effort {
     pub mark: Mark,
     /// Privileges towards the reserve; empty on the first attempt, as in Linux. See [`own_privileges`].
     pub reserves: RequestFlags,
-    /// Whether the reserve for high-order atomic requests is open to it whatever `reserves` says.
-    pub opens_highatomic: bool,
     /// Whether pageblocks of other types are taken only as a whole.
     pub nofragment: bool,
     /// Whether the background reclaimer may be woken.
@@ -77,6 +75,10 @@ pub struct Effort {
 
 /// The flags of `GFP_ATOMIC`: urgent, and cannot wait.
 pub const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
+
+/// Among the privileges of an [`Effort`], and no flag of requests: the reserve for high-order atomic requests is open,
+/// and nothing else is. An effort fits into a register, so this has no field.
+pub const HIGHATOMIC: RequestFlags = RequestFlags::from_bits_retain(1 << 15);
 
 /// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer.
 /// An atomic request that must not use the reserves has `NO_RESERVE` in place of `NON_BLOCKING`, and no other request
@@ -99,7 +101,6 @@ impl Effort {
         Effort {
             mark,
             reserves: RequestFlags::empty(),
-            opens_highatomic: false,
             nofragment: false,
             wake: Wake::No,
             reach: Reach::Asked,
@@ -120,7 +121,7 @@ impl Effort {
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.
     pub fn is_highatomic(self, order: Order) -> bool {
-        order > Order::ZERO && (self.opens_highatomic || self.reserves.contains(ATOMIC))
+        order > Order::ZERO && (self.reserves.contains(ATOMIC) || self.reserves.contains(HIGHATOMIC))
     }
 
     /// Returns whether the request is atomic, whatever it may use of the reserves.
@@ -134,6 +135,6 @@ impl Effort {
     /// Returns whether any privilege applies, so that reserved frames count as free.
     pub fn has_reserves(self) -> bool {
         let any = RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
-        self.opens_highatomic || self.reserves.intersects(any)
+        self.reserves.intersects(any | HIGHATOMIC)
     }
 }

@@ -98,7 +98,6 @@ impl LinuxAllocator {
         let effort = Effort {
             mark: Mark::Min,
             reserves: own_privileges(request.flags),
-            opens_highatomic: false,
             nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,

@@ -3,7 +3,7 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::config::{BoostRule, HighatomicGrowth, PcpPolicy};
-use crate::effort::{ATOMIC, Effort, Mark, Reach, Wake, own_privileges};
+use crate::effort::{ATOMIC, Effort, HIGHATOMIC, Mark, Reach, Wake, own_privileges};
 use crate::events::{Counts, Origin};
 use crate::fallback::Found;
 use crate::pcp;
@@ -51,11 +51,11 @@ impl LinuxAllocator {
         if request.flags.contains(RequestFlags::WRITE) {
             walk.nodes = self.not_too_dirty(walk.nodes);
         }
-        let opens_highatomic = self.config.highatomic_first
-            && request.order > Order::ZERO
-            && own_privileges(request.flags).contains(ATOMIC);
-        let effort =
-            Effort { wake, opens_highatomic, ..self.first_effort(&walk).of_type(request.migratetype) };
+        let mut effort = Effort { wake, ..self.first_effort(&walk).of_type(request.migratetype) };
+        let several = request.order > Order::ZERO;
+        if self.config.highatomic_first && several && own_privileges(request.flags).contains(ATOMIC) {
+            effort.reserves = HIGHATOMIC;
+        }
         Ok(self.try_walk::<S>(cx, request, &walk, effort, false))
     }
 
