@@ -21,12 +21,11 @@ impl fmt::Display for Row {
         let Row { name, release, verdict } = self;
         let said = verdict.first_difference.as_deref().unwrap_or("equal");
         write!(f, "{release}, {name}: {} operations: {said}", verdict.operations)?;
-        match (&verdict.explanation, &verdict.first_difference) {
-            (Some(Explanation { rule, operations }), _) => {
+        match &verdict.explanation {
+            Some(Explanation { rule, operations }) => {
                 write!(f, "\n  {operations} operations are equal with {rule}")
             }
-            (None, Some(_)) => write!(f, "\n  no other rule of the reference, alone, lets more be equal"),
-            (None, None) => Ok(()),
+            None => Ok(()),
         }
     }
 }

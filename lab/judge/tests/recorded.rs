@@ -106,7 +106,7 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
 }
 
 #[test]
-fn every_rule_of_7_2_and_7_3_shows_in_the_recordings() {
+fn rules_of_7_2_and_7_3_show_in_the_recordings() {
     let recordings = recordings();
     let differs = |preset: &str, (knob, value): (&str, &str)| {
         recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {

@@ -240,7 +240,7 @@ fn frame(answer: u32) -> Option<Pfn> {
     (answer != NO_FRAME).then_some(Pfn(u64::from(answer)))
 }
 
-/// What it takes to carry the steps out in the reference once more.
+/// A replay and its guest's answers, for carrying its steps out in the reference again.
 struct Again<'a> {
     trial: &'a Trial<'a>,
     map: &'a MemoryMap<'a>,

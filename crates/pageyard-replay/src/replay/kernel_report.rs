@@ -35,7 +35,7 @@ pub struct InKernel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parted {
-    /// What was asked for.
+    /// The request, in words.
     pub request: String,
     /// On which CPU.
     pub cpu: u16,
