@@ -103,10 +103,9 @@ impl CompactionView for LinuxAllocator {
         mark: Frames,
         highest: ZoneKind,
         flags: RequestFlags,
+        lent: bool,
     ) -> bool {
         let reserves = own_privileges(flags);
-        // For single frames it asks whether there is room to move to, which lent areas are, too.
-        let lent = order == Order::ZERO;
         let effort = Effort { reserves, lent, ..Effort::plain(Mark::Low) };
         self.of(zone).enough(order, highest, mark.0, effort, &self.config)
     }

@@ -2,7 +2,7 @@
 //! `reclaim`.
 
 use crate::allocator::LinuxAllocator;
-use crate::compaction::{Marks, compact_for_request, room_to_begin};
+use crate::compaction::{COSTLY, Goal, Marks, Plan, compact_for_request, room_to_begin};
 use crate::config::{FirstCompaction, Reclaimer, Retries};
 use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::frees::To;
@@ -12,11 +12,10 @@ use pageyard_core::compaction::{Mode, Outcome, Step};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{
-    Counter, CpuSet, Cx, Frames, Migratetype, NodeMask, Order, PAGEBLOCK_ORDER, Pfn, Request, RequestFlags,
+    CompactorId, Counter, CpuSet, Cx, Frames, Migratetype, NodeMask, Order, PAGEBLOCK_ORDER, Pfn, Request,
+    RequestFlags, ZoneId,
 };
 
-/// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
-const COSTLY: Order = Order::of(3);
 /// Rounds without progress before reclaim is given up. `MAX_RECLAIM_RETRIES`.
 const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Successful compactions that did not serve the request, before it gives up. `MAX_COMPACT_RETRIES`.
@@ -366,14 +365,19 @@ impl<'a, H: Helpers> Wait<'a, H> {
         let order = self.order_to_make();
         let help = self.help.filter(|_| order > Order::ZERO && engine.config.compaction.enabled)?;
         let zones = self.zones_that_help().map(|z| z.id);
-        let whole = Request { order, ..*self.request };
-        let mut tried = compact_for_request(engine, help, self.cx, &whole, zones, mode, thorough);
-        if order > self.request.order
-            && let Some(pfn) = tried.captured.take()
-        {
-            // More than it asked for: the pageblock is converted where the request takes from it.
-            drop(Given { engine, cx: self.cx, pfn, order });
-        }
+        let Request { migratetype, highest_zone: highest, flags, .. } = *self.request;
+        let plan = Plan {
+            zone: ZoneId::default(),
+            goal: Goal::Block(order, migratetype),
+            mode,
+            request: Some(self.request.order),
+            by: CompactorId(self.cx.cpu.0 as u16),
+            highest,
+            flags,
+            ignore_hints: false,
+            thorough,
+        };
+        let tried = compact_for_request(engine, help, self.cx, plan, zones);
         self.tried.compactions += 1;
         self.tried.deferred += tried.deferred;
         self.tried.work += tried.work;

@@ -25,7 +25,7 @@ fn plan(zone: ZoneId, goal: Goal) -> Plan {
         zone,
         goal,
         mode: Mode::SyncLight,
-        direct: false,
+        request: None,
         by: CompactorId(FIRST_BACKGROUND.wrapping_add(zone.0)),
         highest: ZoneKind::Movable,
         flags: RequestFlags::empty(),
@@ -85,7 +85,7 @@ pub fn compact_for_order<M: CompactionView, O: Migrate>(
     let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
     let helped = match knobs.marks {
         Marks::Min => outcome == Outcome::Success,
-        Marks::Low => map.watermark_ok(zone, order, low, plan.highest, plan.flags),
+        Marks::Low => map.watermark_ok(zone, order, low, plan.highest, plan.flags, plan.takes_lent()),
     };
     if helped {
         state.succeeded(order, mode, knobs.deferral, false);

@@ -2,15 +2,15 @@
 
 use super::driver::Compactor;
 use super::knobs::{Deferral, Marks};
-use super::plan::{Goal, Plan};
+use super::plan::Plan;
 use super::view::CompactionView;
 use pageyard_core::allocator::Cx;
 use pageyard_core::compaction::Step;
 use pageyard_core::compaction::{Migrate, Mode};
 use pageyard_core::compaction::{Outcome, Work};
-use pageyard_core::request::{Request, RequestFlags};
+use pageyard_core::request::RequestFlags;
 use pageyard_core::stats::Counter;
-use pageyard_core::units::{CompactorId, Pfn, ZoneId};
+use pageyard_core::units::{Pfn, ZoneId};
 
 /// The result of compaction on behalf of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Tried {
     pub captured: Option<Pfn>,
 }
 
-/// Compacts for a request, in the zones that may serve it, best first.
+/// Compacts for a request, in the zones that may serve it, best first. In each the plan is the same.
 ///
 /// # Linux
 /// `try_to_compact_pages`. In 6.x a zone has helped if its compaction says so, whatever its watermark. Asynchronous
@@ -36,14 +36,13 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
     cx: &Cx,
-    request: &Request,
+    plan: Plan,
     zones: impl Iterator<Item = ZoneId>,
-    mode: Mode,
-    thorough: bool,
 ) -> Tried {
     let knobs = *map.knobs();
     let kept = knobs.deferral;
-    let order = request.order;
+    let Plan { mode, thorough, .. } = plan;
+    let order = plan.order().unwrap_or_default();
     let mut tried = Tried::default();
     for zone in zones {
         let Some(state) = map.zone_state(zone) else { continue };
@@ -55,17 +54,7 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
             map.tally(cx, Counter::CompactDeferred, 1);
             continue;
         }
-        let plan = Plan {
-            zone,
-            goal: Goal::Block(order, request.migratetype),
-            mode,
-            direct: true,
-            by: CompactorId(cx.cpu.0 as u16),
-            highest: request.highest_zone,
-            flags: request.flags,
-            ignore_hints: false,
-            thorough,
-        };
+        let plan = Plan { zone, ..plan };
         let Some(mut compactor) = Compactor::new(map, owner, cx, plan) else { continue };
         let outcome = compactor.run();
         tried.work += compactor.work();
@@ -74,7 +63,8 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
             Marks::Min => outcome == Outcome::Success,
             Marks::Low => {
                 let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
-                map.watermark_ok(zone, order, low, request.highest_zone, RequestFlags::empty())
+                let none = RequestFlags::empty();
+                map.watermark_ok(zone, order, low, plan.highest, none, plan.takes_lent())
             }
         };
         if compactor.has_captured() || helped {

@@ -186,7 +186,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             self.free_pfn = highest;
             return Some(highest);
         }
-        if !self.job.plan.direct || min >= self.job.span.end() {
+        if !self.job.plan.is_direct() || min >= self.job.span.end() {
             return None;
         }
         self.free_pfn = min;
@@ -202,7 +202,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// searched to its end.
     fn search_around(&mut self, pfn: Pfn, want: usize) {
         let (plan, span) = (self.job.plan, self.job.span);
-        if self.targets.len() >= want || (plan.direct && plan.mode == Mode::Async) {
+        if self.targets.len() >= want || (plan.is_direct() && plan.mode == Mode::Async) {
             return;
         }
         let block = pfn.pageblock();

@@ -73,7 +73,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let Goal::Block(wanted, m) = plan.goal else { return None };
         // Inside a pageblock the scan goes on where the last cluster ended.
         let between = at == self.job.span.start || at == pageblock_start_pfn(at);
-        let spoils = plan.direct && m != Migratetype::Movable && !self.job.makes_whole(wanted);
+        let spoils = plan.is_direct() && m != Migratetype::Movable && !self.job.makes_whole(wanted);
         let finishing = self.finishing && knobs.finish == Finish::Failed;
         let searches = knobs.fast_source != FastSource::Off
             && !finishing

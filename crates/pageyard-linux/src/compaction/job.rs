@@ -108,14 +108,14 @@ impl<'a, M: CompactionView> Job<'a, M> {
         }
         match self.plan.goal {
             Goal::Block(_, m)
-                if self.plan.direct
+                if self.plan.is_direct()
                     && !self.knobs.empties_lent
                     && info.migratetype == Migratetype::Cma
                     && m != Migratetype::Movable =>
             {
                 false
             }
-            Goal::Block(order, m) if self.plan.direct && self.plan.mode == Mode::Async => {
+            Goal::Block(order, m) if self.plan.is_direct() && self.plan.mode == Mode::Async => {
                 if m == Migratetype::Movable || self.makes_whole(order) {
                     is_movable(info.migratetype)
                 } else {
@@ -276,7 +276,7 @@ mod tests {
             zone: ZoneId(0),
             goal: Goal::Block(Order::of(4), Migratetype::Movable),
             mode,
-            direct: true,
+            request: Some(Order::of(4)),
             by: CompactorId(0),
             highest: ZoneKind::Normal,
             flags: pageyard_core::request::RequestFlags::empty(),

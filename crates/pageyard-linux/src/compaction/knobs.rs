@@ -267,6 +267,12 @@ knobs! {
         place: Code("suitable_migration_source"),
         releases: &[("true", Until(7, 1)), ("false", Since(7, 2))],
     }
+    /// Of blocks above order 3.
+    async_needs_own: bool {
+        about: "whether a request that may not use lent frames compacts without waiting only if enough others are free",
+        place: Code("compaction_suit_allocation_order"),
+        releases: &[("false", Until(6, 13)), ("true", Since(6, 14))],
+    }
     /// A pageblock that it takes is converted as a whole.
     whole_empties_movable: bool {
         about: "whether a request for a whole pageblock empties movable ones while it does not wait, whatever its type",

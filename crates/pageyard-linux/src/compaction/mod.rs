@@ -66,6 +66,7 @@ pub use knobs::{
 };
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use state::{AheadTurns, ZoneState};
+pub(crate) use suitability::COSTLY;
 pub use suitability::{room_to_begin, suitability};
 pub use view::{
     CompactionView, Direct, FreeScan, Holder, Lease, Leases, ListEnd, PageblockInfo, Role, ZoneView,

@@ -191,7 +191,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
             if self.job.plan.mode != Mode::Async || self.job.knobs.async_resets {
                 self.job.state.at.met(self.migrate_pfn, &self.round);
             }
-            if self.job.plan.direct {
+            if self.job.plan.is_direct() {
                 self.job.state.ask_flush();
             }
             return Some(if self.whole { Outcome::Complete } else { Outcome::PartialSkipped });
@@ -268,17 +268,16 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         self.work.drains += 1;
         let emptied = self.last_migrated;
         self.forget_moves();
-        if !knobs.capture || !plan.direct {
-            return None;
-        }
+        let asked = plan.request.filter(|_| knobs.capture)?;
         self.source = None;
         let emptied = block_start_pfn(emptied?, order);
         // A visit that finishes a pageblock can leave several blocks behind.
         let end = if finish == Finish::Off { emptied } else { here.max(emptied) };
-        let mut blocks = (emptied.0..end.0.max(emptied.0 + 1)).step_by(order.frames().0 as usize);
-        let pfn = blocks.find_map(|pfn| map.capture(&cx, BlockId { pfn: Pfn(pfn), order }, m))?;
+        let end = end.0.max(emptied.0 + order.frames().0);
+        let mut blocks = (emptied.0..end).step_by(asked.frames().0 as usize);
+        let pfn = blocks.find_map(|pfn| map.capture(&cx, BlockId { pfn: Pfn(pfn), order: asked }, m))?;
         map.tally(&cx, Counter::CompactCapture, 1);
-        Some(Captured::new(map, BlockId { pfn, order }))
+        Some(Captured::new(map, BlockId { pfn, order: asked }))
     }
 
     /// Takes the lease of a pageblock for one role. Where another compactor has it: `None` if leases are obeyed, and no

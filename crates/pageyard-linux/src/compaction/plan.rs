@@ -58,8 +58,8 @@ pub struct Plan {
     pub goal: Goal,
     /// How much it may cost.
     pub mode: Mode,
-    /// Whether a request waits for it.
-    pub direct: bool,
+    /// The order of the request that waits for it, at most that of the goal; `None` in the background.
+    pub request: Option<Order>,
     /// Who it is, among those that compact at the same time.
     pub by: CompactorId,
     /// The highest kind of zone that the request may use: what the zone keeps back depends on it.
@@ -73,6 +73,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns whether a request waits for it.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// Returns whether frames that their owners lend serve the request.
+    ///
+    /// # Linux
+    /// `ALLOC_CMA`.
+    pub(super) fn takes_lent(&self) -> bool {
+        self.is_direct() && matches!(self.goal, Goal::Block(_, Migratetype::Movable))
+    }
+
     /// Returns the order that is wanted, if it is a block.
     #[must_use]
     pub fn order(&self) -> Option<Order> {
@@ -86,8 +100,8 @@ impl Plan {
     pub(super) fn uses(&self, scope: Scope) -> bool {
         match scope {
             Scope::Off => false,
-            Scope::DirectAsync => self.direct && self.mode == Mode::Async,
-            Scope::Direct => self.direct,
+            Scope::DirectAsync => self.is_direct() && self.mode == Mode::Async,
+            Scope::Direct => self.is_direct(),
             Scope::All => true,
         }
     }
@@ -95,7 +109,7 @@ impl Plan {
     /// Returns the order of the blocks that the techniques work by.
     pub(super) fn block_order(&self, knobs: &Knobs) -> Order {
         match self.order() {
-            Some(order) if self.direct => order,
+            Some(order) if self.is_direct() => order,
             Some(order) => order.min(knobs.skip_on_failure_order),
             None => knobs.skip_on_failure_order,
         }

@@ -3,6 +3,7 @@
 use super::knobs::{Knobs, Marks};
 use super::plan::{Goal, Plan};
 use super::view::CompactionView;
+use pageyard_core::compaction::Mode;
 use pageyard_core::compaction::Outcome;
 use pageyard_core::compaction::fragmentation_score;
 use pageyard_core::metrics::extfrag_index;
@@ -14,12 +15,13 @@ use pageyard_core::watermark::Watermarks;
 ///
 /// # Linux
 /// `PAGE_ALLOC_COSTLY_ORDER`.
-pub(super) const COSTLY: Order = Order::of(3);
+pub(crate) const COSTLY: Order = Order::of(3);
 
 /// Says why a compaction need not begin, or `None` where it should.
 ///
 /// # Linux
-/// `compaction_suitable`: enough free frames to move things to, and fragmentation rather than a lack of memory.
+/// `compaction_suit_allocation_order`, `compaction_suitable`: enough free frames to move things to, and fragmentation
+/// rather than a lack of memory.
 #[must_use]
 pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
     let Some(view) = map.zone(plan.zone) else { return Some(Outcome::Skipped) };
@@ -38,14 +40,21 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
         Marks::Min => plan.flags,
     };
     let in_pageblocks = passes_in_pageblocks(map, plan, order, view.marks.high);
-    if in_pageblocks.unwrap_or_else(|| map.watermark_ok(plan.zone, order, enough, plan.highest, flags)) {
+    if in_pageblocks
+        .unwrap_or_else(|| map.watermark_ok(plan.zone, order, enough, plan.highest, flags, plan.takes_lent()))
+    {
         return Some(Outcome::Success);
     }
     let mut room = room_to_begin(knobs, &view.marks, order);
     if in_pageblocks.is_some() {
         room += view.marks.high - view.marks.min;
     }
-    if !map.watermark_ok(plan.zone, Order::ZERO, room, plan.highest, RequestFlags::empty()) {
+    let has = |frames, lent| {
+        map.watermark_ok(plan.zone, Order::ZERO, frames, plan.highest, RequestFlags::empty(), lent)
+    };
+    // Without room beside lent frames, the block might be made of these.
+    let own = knobs.async_needs_own && plan.mode == Mode::Async && order > COSTLY && !plan.takes_lent();
+    if (own && !has(enough + Frames(knobs.gap_for(order)), false)) || !has(room, true) {
         return Some(Outcome::Skipped);
     }
     let threshold = f64::from(knobs.extfrag_threshold) / 1000.0;
@@ -62,7 +71,7 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
 /// # Linux
 /// `kcompactd_do_work` with `defrag_mode`: `ALLOC_WMARK_HIGH`, and `NR_FREE_PAGES_BLOCKS`.
 fn passes_in_pageblocks<M: CompactionView>(map: &M, plan: &Plan, order: Order, high: Frames) -> Option<bool> {
-    let in_background = !plan.direct;
+    let in_background = !plan.is_direct();
     in_background.then(|| map.passes_in_pageblocks(plan.zone, order, high, plan.highest)).flatten()
 }
 
@@ -89,9 +98,9 @@ pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
             if let Some(passes) = passes_in_pageblocks(map, plan, order, marks.high) {
                 return passes;
             }
-            let low = marks.low;
+            let (low, none) = (marks.low, RequestFlags::empty());
             let met = map.knobs().marks == Marks::Min
-                || map.watermark_ok(plan.zone, order, low, plan.highest, RequestFlags::empty());
+                || map.watermark_ok(plan.zone, order, low, plan.highest, none, plan.takes_lent());
             met && map.has_suitable(plan.zone, order, m)
         }
     }

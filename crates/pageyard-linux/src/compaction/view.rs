@@ -146,7 +146,8 @@ pub trait CompactionView: Leases + Sized {
     /// Returns whether an allocation of this order passes a watermark of `mark` frames, and a block for it is free.
     ///
     /// # Linux
-    /// `zone_watermark_ok`. `flags` are the request's privileges, for an engine that heeds them.
+    /// `zone_watermark_ok`. `flags` are the request's privileges, for an engine that heeds them; `lent` says whether
+    /// frames that their owners lend count.
     fn watermark_ok(
         &self,
         zone: ZoneId,
@@ -154,6 +155,7 @@ pub trait CompactionView: Leases + Sized {
         mark: Frames,
         highest: ZoneKind,
         flags: RequestFlags,
+        lent: bool,
     ) -> bool;
 
     /// Returns whether an allocation of this order passes a watermark of `mark` frames that must be free in whole

@@ -1,11 +1,13 @@
 //! Areas that their owners lend to movable requests.
 
 use crate::common::{CX, bare, normal, request, sound};
+use pageyard_core::compaction::{Mode, Outcome};
 use pageyard_core::{
-    AllocError, CpuSet,
+    AllocError, CompactorId, CpuSet,
     Migratetype::{self, Cma, Movable, Unmovable},
-    Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pfn, Request, ZoneId,
+    Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pfn, Request, RequestFlags, ZoneId, ZoneKind,
 };
+use pageyard_linux::compaction::{Goal, Plan, suitability};
 use pageyard_linux::{Config, LinuxAllocator};
 
 /// Pageblocks of the machine, and the first of those that are lent: the upper `LENT` of them.
@@ -105,4 +107,35 @@ fn a_lent_pageblock_stays_one_and_merges_with_no_other_kind() {
         assert_eq!(stats.free_blocks[10][Cma.index()], 0, "{}", config.name);
         sound(&a);
     }
+}
+
+#[test]
+fn compaction_that_does_not_wait_wants_room_beside_what_is_lent_for_a_large_block() {
+    let begins = |needs_own: &str, order, m, mode| {
+        let mut config = Config::linux_7_3();
+        config.set("compaction.async_needs_own", needs_own).unwrap();
+        let a = machine(10, &config);
+        take_all(&a, Unmovable);
+        let plan = Plan {
+            zone: ZoneId(0),
+            goal: Goal::Block(Order::of(order), m),
+            mode,
+            request: Some(Order::of(order)),
+            by: CompactorId(0),
+            highest: ZoneKind::Normal,
+            flags: RequestFlags::empty(),
+            ignore_hints: false,
+            thorough: false,
+        };
+        suitability(&a, &plan)
+    };
+    assert_eq!(begins("true", 4, Unmovable, Mode::Async), Some(Outcome::Skipped));
+    for other in [
+        begins("false", 4, Unmovable, Mode::Async),
+        begins("true", 3, Unmovable, Mode::Async),
+        begins("true", 4, Unmovable, Mode::SyncLight),
+    ] {
+        assert_eq!(other, None, "what moves may move there");
+    }
+    assert_eq!(begins("true", 4, Movable, Mode::Async), Some(Outcome::Success), "it may use what is lent");
 }

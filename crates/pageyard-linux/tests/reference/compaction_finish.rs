@@ -109,6 +109,17 @@ fn every_block_of_a_finished_pageblock_may_be_captured() {
     assert_eq!((c.run(), c.take_captured().map(|p| p.0)), (Outcome::Success, Some(16)));
 }
 
+#[test]
+fn a_request_captures_a_block_of_its_own_order_where_a_larger_one_is_made() {
+    // Of the pageblock only the second block of order 4 becomes free.
+    let knobs = Knobs { finish: Finish::Failed, capture: true, ..plain() };
+    let zone =
+        ScriptedZone::new(3, knobs).used(odd(0..32)).pinned([0]).pinned(32..1024).used(odd(1024..1536));
+    let plan = Plan { request: Some(Order::of(4)), ..direct(9, Mode::SyncLight) };
+    let mut c = compactor(&zone, plan);
+    assert_eq!((c.run(), c.take_captured().map(|p| p.0)), (Outcome::Success, Some(16)));
+}
+
 // `compaction_suitable`.
 
 #[test]
@@ -151,13 +162,14 @@ fn a_suitable_block_is_a_success_whatever_the_watermark() {
 
 #[test]
 fn an_asynchronous_compaction_empties_pageblocks_of_the_requests_own_type() {
-    let emptied = |m, direct_: bool, mode| {
+    let emptied = |m, waits: bool, mode| {
         let zone = ScriptedZone::new(6, Knobs { async_same_type: true, ..plain() })
             .used(odd(0..3072))
             .pinned((0..6).map(|b| b * 512 + 1))
             .typed(1, Migratetype::Unmovable)
             .typed(2, Migratetype::Reclaimable);
-        let plan = Plan { goal: Goal::Block(Order::of(9), m), direct: direct_, ..direct(9, mode) };
+        let request = waits.then_some(Order::of(9));
+        let plan = Plan { goal: Goal::Block(Order::of(9), m), request, ..direct(9, mode) };
         compactor(&zone, plan).run();
         let mut blocks: Vec<u64> = zone.isolated().iter().map(|pfn| pfn / 512).collect();
         blocks.dedup();

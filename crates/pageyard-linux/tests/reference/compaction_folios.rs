@@ -184,7 +184,7 @@ fn compact(a: &LinuxAllocator, owner: &Owner<'_>, order: u8, mode: Mode) -> (Out
         zone: ZONE,
         goal: Goal::Block(Order::of(order), M),
         mode,
-        direct: false,
+        request: None,
         by: CompactorId(0),
         highest: ZoneKind::Normal,
         flags: RequestFlags::MEMALLOC,

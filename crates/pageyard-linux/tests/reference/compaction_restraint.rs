@@ -3,8 +3,7 @@
 use crate::common::{CX, bare, give, normal, sound, take};
 use pageyard_core::compaction::{Busy, Listed, Migrate, MigrateError, Mode, Outcome, Step};
 use pageyard_core::{
-    CompactorId, CpuSet, Frames, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags, ZoneId,
-    ZoneKind,
+    CompactorId, CpuSet, Frames, Migratetype, Order, PageAllocator, Pfn, RequestFlags, ZoneId, ZoneKind,
 };
 use pageyard_linux::compaction::{Compactor, Goal, Plan, compact_for_request};
 use pageyard_linux::{Config, LinuxAllocator};
@@ -83,20 +82,23 @@ fn comb(config: Config) -> LinuxAllocator {
     a
 }
 
-/// Compacts for a block of order 9.
-fn compact(a: &LinuxAllocator, owner: &Owner, mode: Mode) -> Outcome {
-    let plan = Plan {
+/// A plan for a request of order 9.
+fn plan(mode: Mode) -> Plan {
+    Plan {
         zone: ZONE,
         goal: Goal::Block(Order::of(9), M),
         mode,
-        direct: true,
+        request: Some(Order::of(9)),
         by: CompactorId(0),
         highest: ZoneKind::Normal,
         flags: RequestFlags::empty(),
         ignore_hints: false,
         thorough: false,
-    };
-    let outcome = Compactor::new(a, owner, &CX, plan).unwrap().run();
+    }
+}
+
+fn compact(a: &LinuxAllocator, owner: &Owner, mode: Mode) -> Outcome {
+    let outcome = Compactor::new(a, owner, &CX, plan(mode)).unwrap().run();
     sound(a);
     outcome
 }
@@ -176,8 +178,7 @@ fn a_request_whose_cpu_is_wanted_compacts_no_other_zone() {
         let a = comb(config);
         let owner = Owner { listed: Some(0), isolated: Cell::new(9), ..calm() };
         owner.calm.set(if wanted { 0 } else { u32::MAX });
-        let request = Request::new(Order::of(9), M);
-        let tried = compact_for_request(&a, &owner, &CX, &request, [ZONE, ZONE].into_iter(), mode, false);
+        let tried = compact_for_request(&a, &owner, &CX, plan(mode), [ZONE, ZONE].into_iter());
         assert_eq!(tried.outcome, Some(Outcome::Contended));
         owner.steps.borrow().iter().filter(|step| matches!(step, Step::Begun { .. })).count()
     };

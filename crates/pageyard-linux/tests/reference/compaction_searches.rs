@@ -138,7 +138,7 @@ fn a_synchronous_search_takes_more_of_the_pageblock_and_an_asynchronous_one_does
 #[test]
 fn a_compaction_of_everything_does_not_search() {
     let zone = with_free(targets(), 3, &[3648, 3664]);
-    let plan = Plan { goal: Goal::Everything, direct: false, ..direct(4, Mode::Sync) };
+    let plan = Plan { goal: Goal::Everything, request: None, ..direct(4, Mode::Sync) };
     compactor(&zone, plan).run();
     assert!(zone.seen().is_empty() && !scans(&zone).is_empty());
 }

@@ -267,7 +267,15 @@ impl CompactionView for ScriptedZone {
         &self.knobs
     }
 
-    fn watermark_ok(&self, _: ZoneId, order: Order, mark: Frames, _: ZoneKind, _: RequestFlags) -> bool {
+    fn watermark_ok(
+        &self,
+        _: ZoneId,
+        order: Order,
+        mark: Frames,
+        _: ZoneKind,
+        _: RequestFlags,
+        _: bool,
+    ) -> bool {
         self.census().0 as u64 + self.elsewhere > mark.0 + order.frames().0 - 1
             && (order == Order::ZERO || self.has_suitable(ZoneId(0), order, Migratetype::Movable))
     }
@@ -510,7 +518,7 @@ pub fn direct(order: u8, mode: Mode) -> Plan {
         zone: ZoneId(0),
         goal: Goal::Block(Order::of(order), Migratetype::Movable),
         mode,
-        direct: true,
+        request: Some(Order::of(order)),
         by: CompactorId(0),
         highest: ZoneKind::Normal,
         flags: RequestFlags::empty(),
@@ -521,5 +529,5 @@ pub fn direct(order: u8, mode: Mode) -> Plan {
 
 /// The same in the background.
 pub fn background(order: u8) -> Plan {
-    Plan { direct: false, ..direct(order, Mode::SyncLight) }
+    Plan { request: None, ..direct(order, Mode::SyncLight) }
 }
