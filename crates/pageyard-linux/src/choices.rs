@@ -90,6 +90,8 @@ named! {
         Served = "served",
         /// Those of them that the zone serves, past the per-CPU lists, which take nothing from it on their behalf.
         Unlisted = "unlisted",
+        /// Those of these that ask for more than order 3 (JP Kobryn, May 2026).
+        Costly = "costly",
     }
 
     /// Where the compaction stands that costly requests, and those for what cannot be moved, begin with.

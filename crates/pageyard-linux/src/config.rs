@@ -238,7 +238,7 @@ knobs! {
     highatomic_growth: HighatomicGrowth {
         about: "which atomic requests for several frames let their reserve grow",
         place: Code("get_page_from_freelist; since 7.1 rmqueue_buddy, __rmqueue_pcplist"),
-        releases: &[("served", Until(7, 0)), ("unlisted", Since(7, 1))],
+        releases: &[("served", Until(7, 0)), ("unlisted", Since(7, 1)), ("costly", Never)],
     }
     highatomic_first: bool {
         about: "whether an atomic request for several frames may use their reserve at its first attempt already",

@@ -57,7 +57,7 @@ impl Zone {
     fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
         let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
         // The zone serves it from its reserve, and lets that grow.
-        if config.highatomic_growth == HighatomicGrowth::Unlisted && effort.is_highatomic(to.order) {
+        if config.highatomic_growth != HighatomicGrowth::Served && effort.is_highatomic(to.order) {
             return;
         }
         let Some(mut locked) = self.lock_for(effort) else { return };

@@ -2,6 +2,7 @@
 //! taking and giving.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::COSTLY;
 use crate::config::{BoostRule, HighatomicGrowth, PcpPolicy};
 use crate::effort::{ATOMIC, Effort, HIGHATOMIC, Mark, Reach, Wake, own_privileges};
 use crate::events::{Counts, Origin};
@@ -224,7 +225,11 @@ impl LinuxAllocator {
         zone.set_tag(pfn, taken);
         locked.inner.counts.taken.count(order, self.origin(cx, preferred, place));
         drop(locked);
-        let grows = self.config.highatomic_growth == HighatomicGrowth::Unlisted && effort.mark == Mark::Min;
+        let grows = match self.config.highatomic_growth {
+            HighatomicGrowth::Served => false,
+            HighatomicGrowth::Unlisted => effort.mark == Mark::Min,
+            HighatomicGrowth::Costly => effort.mark == Mark::Min && order > COSTLY,
+        };
         if grows && effort.is_highatomic(order) {
             zone.reserve_highatomic(pfn, order, &self.config);
         }

@@ -183,6 +183,23 @@ fn a_high_order_request_that_cannot_wait_sets_a_pageblock_aside() {
 }
 
 #[test]
+fn the_patch_of_may_2026_sets_aside_for_large_blocks_alone() {
+    let set_aside = |growth: &str, order| {
+        let mut config = Config { cpus: 1, ..Config::linux_7_2() };
+        config.set("highatomic_growth", growth).unwrap();
+        let a = normal(1 << 18, &config);
+        let plain = Request::new(Order::of(order), Unmovable);
+        while a.alloc(&CX, &plain).is_ok() {}
+        let atomic = plain.with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+        while a.alloc(&CX, &atomic).is_ok() {}
+        sound(&a);
+        a.stats()[Counter::HighatomicReserve] > 0
+    };
+    assert!(set_aside("unlisted", 2) && set_aside("unlisted", 4));
+    assert!(!set_aside("costly", 2) && set_aside("costly", 4));
+}
+
+#[test]
 fn the_reserve_is_given_back_for_requests_that_retry_and_not_for_costly_ones() {
     let mut config = Config::linux_6_18();
     config.cpus = 1;
