@@ -107,11 +107,11 @@ impl<'a, M: CompactionView> Job<'a, M> {
             return false;
         }
         match self.plan.goal {
-            Goal::Block(_, m)
+            Goal::Block(..)
                 if self.plan.is_direct()
                     && !self.knobs.empties_lent
                     && info.migratetype == Migratetype::Cma
-                    && m != Migratetype::Movable =>
+                    && !self.plan.takes_lent() =>
             {
                 false
             }

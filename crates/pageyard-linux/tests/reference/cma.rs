@@ -1,11 +1,12 @@
 //! Areas that their owners lend to movable requests.
 
 use crate::common::{CX, bare, normal, request, sound};
+use crate::scripted_zone::direct;
 use pageyard_core::compaction::{Mode, Outcome};
 use pageyard_core::{
-    AllocError, CompactorId, CpuSet,
+    AllocError, CpuSet,
     Migratetype::{self, Cma, Movable, Unmovable},
-    Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pfn, Request, RequestFlags, ZoneId, ZoneKind,
+    Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pfn, Request, ZoneId,
 };
 use pageyard_linux::compaction::{Goal, Plan, suitability};
 use pageyard_linux::{Config, LinuxAllocator};
@@ -116,18 +117,7 @@ fn compaction_that_does_not_wait_wants_room_beside_what_is_lent_for_a_large_bloc
         config.set("compaction.async_needs_own", needs_own).unwrap();
         let a = machine(10, &config);
         take_all(&a, Unmovable);
-        let plan = Plan {
-            zone: ZoneId(0),
-            goal: Goal::Block(Order::of(order), m),
-            mode,
-            request: Some(Order::of(order)),
-            by: CompactorId(0),
-            highest: ZoneKind::Normal,
-            flags: RequestFlags::empty(),
-            ignore_hints: false,
-            thorough: false,
-        };
-        suitability(&a, &plan)
+        suitability(&a, &Plan { goal: Goal::Block(Order::of(order), m), ..direct(order, mode) })
     };
     assert_eq!(begins("true", 4, Unmovable, Mode::Async), Some(Outcome::Skipped));
     for other in [

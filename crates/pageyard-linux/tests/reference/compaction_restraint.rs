@@ -1,11 +1,10 @@
 //! When compaction holds back: too many frames are isolated, or another task wants the CPU.
 
 use crate::common::{CX, bare, give, normal, sound, take};
+use crate::scripted_zone::direct;
 use pageyard_core::compaction::{Busy, Listed, Migrate, MigrateError, Mode, Outcome, Step};
-use pageyard_core::{
-    CompactorId, CpuSet, Frames, Migratetype, Order, PageAllocator, Pfn, RequestFlags, ZoneId, ZoneKind,
-};
-use pageyard_linux::compaction::{Compactor, Goal, Plan, compact_for_request};
+use pageyard_core::{CpuSet, Frames, Migratetype, Order, PageAllocator, Pfn, ZoneId};
+use pageyard_linux::compaction::{Compactor, compact_for_request};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::{Cell, RefCell};
 
@@ -82,23 +81,9 @@ fn comb(config: Config) -> LinuxAllocator {
     a
 }
 
-/// A plan for a request of order 9.
-fn plan(mode: Mode) -> Plan {
-    Plan {
-        zone: ZONE,
-        goal: Goal::Block(Order::of(9), M),
-        mode,
-        request: Some(Order::of(9)),
-        by: CompactorId(0),
-        highest: ZoneKind::Normal,
-        flags: RequestFlags::empty(),
-        ignore_hints: false,
-        thorough: false,
-    }
-}
-
+/// Compacts for a request of order 9.
 fn compact(a: &LinuxAllocator, owner: &Owner, mode: Mode) -> Outcome {
-    let outcome = Compactor::new(a, owner, &CX, plan(mode)).unwrap().run();
+    let outcome = Compactor::new(a, owner, &CX, direct(9, mode)).unwrap().run();
     sound(a);
     outcome
 }
@@ -178,7 +163,7 @@ fn a_request_whose_cpu_is_wanted_compacts_no_other_zone() {
         let a = comb(config);
         let owner = Owner { listed: Some(0), isolated: Cell::new(9), ..calm() };
         owner.calm.set(if wanted { 0 } else { u32::MAX });
-        let tried = compact_for_request(&a, &owner, &CX, plan(mode), [ZONE, ZONE].into_iter());
+        let tried = compact_for_request(&a, &owner, &CX, direct(9, mode), [ZONE, ZONE].into_iter());
         assert_eq!(tried.outcome, Some(Outcome::Contended));
         owner.steps.borrow().iter().filter(|step| matches!(step, Step::Begun { .. })).count()
     };
