@@ -117,12 +117,27 @@ impl Recorder {
         Ok(self)
     }
 
-    /// Takes the first snapshot of memory and starts to record. From here on, a recorder that is killed leaves a folder
+    /// Starts to record and takes the first snapshot of memory. From here on, a recorder that is killed leaves a folder
     /// from which [`pageyard_trace::salvage`] makes a trace.
     ///
     /// # Errors
     /// When `/proc` cannot be read, or the kernel refuses.
     pub fn start(mut self) -> Result<Running, RecordError> {
+        let start = host::now_ns();
+        // First of all: what happens between a snapshot and the first event is in neither. A row of something that the
+        // snapshot shows already does no harm, since who replays frees the frame of such an allocation first.
+        self.buffers.enable()?;
+        // Without it, the recording has less to say and goes on.
+        if let Ok(watch) = &mut self.watch
+            && let Err(why) = watch.enable()
+        {
+            self.watch = Err(why.to_string());
+        }
+        let mut sampler = self.sampler;
+        let first = sampler.as_mut().and_then(|sampler| {
+            sampler.begin(start);
+            sampler.take_if_due()
+        });
         let texts = host::texts()?;
         let before = picture()?;
         self.decoder.set_memory_end(before.end());
@@ -135,15 +150,7 @@ impl Recorder {
         // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
-        let start = host::now_ns();
         let own = host::own_ns();
-        self.buffers.enable()?;
-        // Without it, the recording has less to say and goes on.
-        if let Ok(watch) = &mut self.watch
-            && let Err(why) = watch.enable()
-        {
-            self.watch = Err(why.to_string());
-        }
         let moves = MovesWriter::default();
         // Where the memory map is empty, the events are still worth having.
         let end = before.as_ref().map_or(MAX_FRAMES, Snapshot::end);
@@ -152,10 +159,6 @@ impl Recorder {
         let begin = priority::raise_this_thread;
         let sink = Sink::start(self.writer, moves, Some(start), end, AHEAD, begin)?;
         let seen = Seen::default();
-        let mut sampler = self.sampler;
-        if let Some(sampler) = &mut sampler {
-            sampler.begin(start);
-        }
         let mut running = Running {
             tracepoints: self.tracepoints,
             decoder: self.decoder,
@@ -175,7 +178,9 @@ impl Recorder {
             seen,
             sampler,
         };
-        running.sample(Sampler::take_if_due);
+        if let Some(sample) = first {
+            running.sink.sample(sample);
+        }
         Ok(running)
     }
 }
@@ -240,6 +245,7 @@ impl Running {
     pub fn finish(mut self) -> Result<(Trace, Recorded), RecordError> {
         // What the host is like before the snapshot, whose reading takes memory itself.
         self.sample(Sampler::take);
+        let texts = host::texts()?;
         self.buffers.disable()?;
         if let Ok(watch) = &mut self.watch {
             watch.disable();
@@ -247,7 +253,6 @@ impl Running {
         let end = host::now_ns();
         let own = host::own_ns();
         let after = picture()?;
-        let texts = host::texts()?;
         // The second pass lets go what the first one took in.
         self.pass();
         self.pass();

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pageyard_record::record::{Recorded, Recorder, Through};
@@ -71,6 +72,39 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     // Events that would have taken more time than there was were priced while the host was slower.
     recorded.event_ns = Some(1e9);
     assert_eq!(recorded.overhead(), None, "{recorded:?}");
+}
+
+#[test]
+fn what_happens_while_the_first_snapshot_is_taken_is_recorded() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = match Recorder::prepare(&folder.path().join("out.trace")) {
+        Ok(recorder) => recorder,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let started = AtomicBool::new(false);
+    let begun = Instant::now();
+    let running = std::thread::scope(|scope| {
+        // ORDER: Relaxed: it only ends the loop.
+        scope.spawn(|| {
+            while !started.load(Ordering::Relaxed) {
+                fill(100);
+            }
+        });
+        let running = recorder.start();
+        started.store(true, Ordering::Relaxed);
+        running.unwrap()
+    });
+    let took = begun.elapsed();
+    let (trace, _) = running.finish().unwrap();
+    assert!(u128::from(trace.meta().duration_ns) > took.as_nanos() / 2, "the trace begins with the snapshot");
+    let mut events = trace.events(Columns::Replay).unwrap();
+    let mut batch = Vec::new();
+    let mut early = 0;
+    while events.next_batch(&mut batch).unwrap() {
+        early += batch.iter().filter(|e| u128::from(e.time_ns) < took.as_nanos() / 2).count();
+    }
+    assert!(early > 100, "{early} rows in the first half of {took:?}");
 }
 
 /// Records for half a second, and returns the trace and what was said of it.
