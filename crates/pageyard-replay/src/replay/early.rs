@@ -108,7 +108,9 @@ impl<'a> Early<'a> {
         let looked_at = (2 * self.ahead.frames as usize).min(MOST_LOOKED_AT);
         for r in self.reclaimed[self.next..].iter().take(looked_at) {
             let frames = r.order.frames().0;
-            if r.time_ns > until || sum >= wanted || sum + frames > most {
+            // A folio that is larger than the bound goes alone: reclaim cannot free a part of it.
+            let too_many = sum + frames > most && self.outstanding + sum > 0;
+            if r.time_ns > until || sum >= wanted || too_many {
                 break;
             }
             let pfn = Pfn(u64::from(r.pfn));
@@ -133,5 +135,21 @@ impl<'a> Early<'a> {
         self.freed.remove(pfn, order.frames());
         self.outstanding -= frames;
         frames > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folio_above_the_bound_comes_alone() {
+        let folio = |time_ns, pfn| Reclaimed { time_ns, pfn, since: 0, order: Order::of(9) };
+        let reclaimed = [folio(10, 512), folio(20, 1024)];
+        let mut early = Early::new(Ahead { frames: 164, ns: 100 }, &reclaimed, Pfn(2048));
+        assert_eq!(early.pick(Nanos(0), 1, CLUSTER), [(Pfn(512), Order::of(9))]);
+        assert_eq!(early.pick(Nanos(0), 1, CLUSTER), []);
+        assert!(early.settle(Pfn(512), Order::of(9)));
+        assert_eq!(early.pick(Nanos(10), 1, CLUSTER), [(Pfn(1024), Order::of(9))]);
     }
 }
