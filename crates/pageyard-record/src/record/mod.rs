@@ -54,6 +54,10 @@ const AHEAD: usize = 256;
 /// free memory, and a few tenths of a millisecond of work.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
+/// Memory of hosts whose first snapshot is taken while events are recorded. Of more memory the flags take longer to
+/// read than the buffers of a busy host have room for.
+const INSIDE_BYTES: u64 = 64 << 30;
+
 /// How far a recording has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
@@ -123,8 +127,10 @@ impl Recorder {
     /// # Errors
     /// When `/proc` cannot be read, or the kernel refuses.
     pub fn start(mut self) -> Result<Running, RecordError> {
+        let large = host::memory_bytes() > INSIDE_BYTES;
+        let outside = large.then(picture).transpose()?;
         let start = host::now_ns();
-        // First of all: what happens between a snapshot and the first event is in neither. A row of something that the
+        // Before the snapshot: what happens between it and the first event is in neither. A row of something that the
         // snapshot shows already does no harm, since who replays frees the frame of such an allocation first.
         self.buffers.enable()?;
         // Without it, the recording has less to say and goes on.
@@ -139,7 +145,7 @@ impl Recorder {
             sampler.take_if_due()
         });
         let texts = host::texts()?;
-        let before = picture()?;
+        let before = outside.map_or_else(picture, Ok)?;
         self.decoder.set_memory_end(before.end());
         let mut meta = Meta::new(self.buffers.last_cpu() + 1);
         meta.kernel = self.kernel;
