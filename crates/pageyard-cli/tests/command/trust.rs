@@ -35,9 +35,15 @@ fn page(name: &str) -> String {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
 }
 
+/// The page that `answers` makes of a recording: tests run at once, each on recordings of its own.
+fn page_of(trace: &str) -> String {
+    let name = Path::new(trace).file_stem().unwrap().to_str().unwrap();
+    page(&format!("trust-{name}.html"))
+}
+
 /// Runs each verb on a recording and returns its name, text and document.
 fn answers(trace: &str) -> Vec<(&'static str, String, Value)> {
-    let map = page("trust.html");
+    let map = page_of(trace);
     let all: [(&str, Vec<&str>); 6] = [
         ("summary", vec!["summary", trace]),
         ("blame", vec!["summary", trace, "--blame"]),
@@ -86,7 +92,7 @@ fn of_a_recording_that_lost_much_no_verb_states_a_count_as_a_fact() {
                 assert!(text.contains("(of the events seen)"), "{text}");
             }
         }
-        let map = fs::read_to_string(page("trust.html")).unwrap();
+        let map = fs::read_to_string(page_of(&trace)).unwrap();
         assert!(map.contains("\"level\":\"low\""));
     }
 }
