@@ -56,7 +56,7 @@ pub const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Memory of hosts whose first snapshot is taken while events are recorded. Of more memory the flags take longer to
 /// read than the buffers of a busy host have room for.
-const INSIDE_BYTES: u64 = 64 << 30;
+pub const INSIDE_BYTES: u64 = 64 << 30;
 
 /// How far a recording has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

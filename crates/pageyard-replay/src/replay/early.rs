@@ -18,7 +18,7 @@ pub(super) const CLUSTER: u64 = 32;
 /// How far ahead of the host's reclaim a replay may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
-    /// Frames that are free ahead of their time, at most.
+    /// Frames that are free ahead of their time, at most, but for one block that alone has more.
     pub frames: u64,
     /// Nanoseconds by which they are.
     pub ns: u64,
@@ -46,7 +46,7 @@ impl Ahead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EarlyFrees {
-    /// The most frames that may be free ahead of their time.
+    /// The most frames that may be free ahead of their time, but for one block that alone has more.
     pub most_frames: u64,
     /// The most milliseconds by which they may be.
     pub most_ms: u64,
@@ -63,7 +63,7 @@ impl EarlyFrees {
     pub(super) fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  freed early   {} frames, before {} requests were to be refused, {} of which were served then; at most {} frames and {} ms ahead of the host's reclaim",
+            "  freed early   {} frames, before {} requests were to be refused, {} of which were served then; at most {} frames or one larger block, and {} ms, ahead of the host's reclaim",
             count(self.frames),
             count(self.requests),
             count(self.served),
