@@ -5,6 +5,7 @@ use crate::freelist::End;
 use crate::node::Node;
 use crate::pcp::Listed;
 use crate::tag::Tag;
+use crate::zone::Zone;
 use pageyard_core::{CpuId, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
 
 impl LinuxAllocator {
@@ -86,15 +87,20 @@ impl LinuxAllocator {
         }
     }
 
-    /// Lets the background reclaimers sleep whose nodes have enough free frames: the boost that woke them ends. The
-    /// others stay awake, and their zones' lists keep little; so do those that `is_at_work` names, whether they were
-    /// woken or not. For a replay, whose recording has the frees of the host's own reclaimers, when they came.
+    /// Lets the background reclaimers sleep whose nodes have enough free frames. The others stay awake, and their
+    /// zones' lists keep little; so do those that `is_at_work` names, whether they were woken or not. Every call ends a
+    /// pass of each that is awake, and with it the boost of the watermarks. For a replay, whose recording has the frees
+    /// of the host's own reclaimers when they came, and not where one pass ended and the next began.
     ///
     /// # Linux
-    /// The loop of `kswapd`, whose `balance_pgdat` ends when the node is balanced. Of a larger block than one frame it
-    /// is taken to have given up by then, as Linux does once it has reclaimed twice as much.
+    /// The loop of `kswapd`, whose `balance_pgdat` ends when the node is balanced, or when it has looked everywhere; a
+    /// boost ends with it either way. Of a larger block than one frame it is taken to have given up by then, as Linux
+    /// does once it has reclaimed twice as much.
     pub fn kswapd_follows(&self, is_at_work: impl Fn(NodeId) -> bool) {
         for node in &self.nodes {
+            if node.awake.get() {
+                self.zones_up_to(node, node.run().1).for_each(Zone::end_boost);
+            }
             match (is_at_work(node.id), node.awake.get()) {
                 (true, false) if self.is_short(node) => self.reclaim_begins(node),
                 (false, true) if self.may_rest(node, Order::ZERO, node.run().1) => self.reclaim_is_done(node),

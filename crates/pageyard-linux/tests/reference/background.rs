@@ -479,6 +479,42 @@ fn a_replays_reclaimer_is_awake_until_enough_is_free_and_its_recorded_one_is_don
 }
 
 #[test]
+fn a_replays_reclaimer_ends_a_boost_with_each_look_and_sleeps_once_enough_is_free_without_it() {
+    // In high watermarks, how much is free; whether the reclaimer then sleeps.
+    for (free, sleeps) in [(0.8, false), (2.0, true)] {
+        let engine = small();
+        let single = Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::NON_BLOCKING);
+        let quiet = single.without(RequestFlags::WAKE_RECLAIM);
+        let held: Vec<Pfn> = std::iter::from_fn(|| engine.alloc(&CX, &quiet).ok()).collect();
+        let zone = || engine.zone_stats(ZoneId(0)).unwrap();
+        let high = zone().watermarks.high.0;
+        let mut left = held.into_iter();
+        let mut free_until = |frames: f64| {
+            while (zone().free.0 as f64) < frames {
+                engine.free(&CX, left.next().unwrap(), Order::ZERO).unwrap();
+                engine.drain(CpuSet::All);
+            }
+        };
+        free_until(free * high as f64);
+        let mut opening = engine.opening();
+        opening.zones[0].boost = Frames(4 * high);
+        engine.open(&opening).unwrap();
+        engine.kswapd_follows(|_| false);
+        assert_eq!(zone().boost, Frames(4 * high), "nobody has woken it");
+        // Too little is free with the boost, so the request fails, and wakes it.
+        engine.alloc(&CX, &single).unwrap_err();
+        engine.kswapd_follows(|_| false);
+        assert_eq!(zone().boost, Frames::ZERO, "{free}");
+        // Asleep, it lets lists grow.
+        free_until(free * high as f64);
+        let cached = || engine.pcp_stats(ZoneId(0), CpuId(0)).unwrap();
+        (0..4 * cached().batch + 1)
+            .for_each(|_| engine.free(&CX, left.next().unwrap(), Order::ZERO).unwrap());
+        assert_eq!(cached().count > 4 * cached().batch, sleeps, "{free}: {:?}", cached());
+    }
+}
+
+#[test]
 fn two_pageblocks_that_are_one_free_block_stay_one_when_both_are_converted() {
     let engine = small();
     let largest = || engine.zone_stats(ZoneId(0)).unwrap().blocks_by_order()[10];
