@@ -14,7 +14,7 @@ pub use knobs::{EngineKnob, all_knobs, did_you_mean};
 pub use spec::{EngineSpec, JUDGED};
 
 use pageyard::{
-    CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, ZoneId, ZoneStats,
+    CpuId, CpuSet, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, ZoneId, ZoneStats,
 };
 use pageyard_linux::LinuxAllocator;
 
@@ -36,6 +36,11 @@ pub trait ReplayEngine: PageAllocator {
 
     /// Does what background work does once a second.
     fn vmstat_tick(&self);
+
+    /// Empties the lists of all CPUs, as the recorded host did.
+    fn empty_lists(&self) {
+        self.drain(CpuSet::All);
+    }
 
     /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
     /// fallbacks without their types.

@@ -3,6 +3,7 @@
 //! * [`Machine::read`] takes zones and kinds of frames from the trace's texts and snapshot;
 //! * [`Machine::open`] reads the events once to find what the snapshot cannot say, and returns the opening state.
 
+mod emptied;
 mod filler;
 mod first_sample;
 mod layout;

@@ -4,6 +4,7 @@
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
 //! any event freed it was in a list; and a drain names the type of the pageblock.
 
+use super::emptied::Emptied;
 use super::filler::{Filler, Refilled, is_listed};
 use super::first_sample::FirstSample;
 use super::parts::{Cached, OpeningCounts};
@@ -16,6 +17,7 @@ use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
+use pageyard_trace::proctext::Pageset;
 use pageyard_trace::{Event, EventKind};
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
@@ -41,6 +43,8 @@ pub struct Opening {
     pub(crate) reclaimers: ByNumber<bool>,
     /// The blocks that reclaim freed, in order of time, where rows say who reclaimed.
     pub(crate) reclaimed: Vec<Reclaimed>,
+    /// When the host emptied the lists of all CPUs, in nanoseconds, where rows say so.
+    pub(crate) emptied: Vec<u64>,
 }
 
 impl Opening {
@@ -70,6 +74,7 @@ impl Machine {
         let mut last = 0;
         let trace = self.trace.clone();
         let mut reclaim = Reclaim::of(&trace, self.end())?;
+        let mut emptied = reclaim.as_ref().map(|_| Emptied::new(self.end()));
         each_row(&trace, progress, |row| {
             if let Some(reclaim) = &mut reclaim {
                 reclaim.row(&row);
@@ -78,6 +83,9 @@ impl Machine {
             scan.cpus = scan.cpus.max(event.cpu.saturating_add(1));
             if let Some(order) = self.order_of(event) {
                 scan.event(self, event, order);
+                if let Some(emptied) = &mut emptied {
+                    emptied.event(event, order);
+                }
                 scan.reclaimers.event(self, event, order);
             }
             if let Some(first) = &mut first {
@@ -99,11 +107,15 @@ impl Machine {
                 duration_ns: last,
                 reclaimers: scan.reclaimers.found(),
                 reclaimed,
+                emptied: emptied.map(|e| e.found(&[])).unwrap_or_default(),
             });
         }
         let types = self.pageblock_types(scan.types.found(), &scan.touched, &mut counts)?;
+        let of_others = self.drained_of_others(&mut scan.drained, &scan.taken, first.as_ref());
+        let emptied = emptied.map(|e| e.found(&of_others)).unwrap_or_default();
+        let drained = scan.drained.into_iter().map(|(block, _)| block).collect();
         let (cached, highs) =
-            self.cached_frames(scan.taken, scan.drained, &types, &scan.refilled, first.as_ref(), &mut counts);
+            self.cached_frames(scan.taken, drained, &types, &scan.refilled, first.as_ref(), &mut counts);
         let types = (0..)
             .map(PageblockId)
             .zip(types)
@@ -118,6 +130,7 @@ impl Machine {
             duration_ns: last,
             reclaimers: scan.reclaimers.found(),
             reclaimed,
+            emptied,
         })
     }
 
@@ -134,6 +147,60 @@ impl Machine {
         zones.flat_map(|z| &z.pagesets).map(|set| set.cpu.saturating_add(1)).max().unwrap_or(0)
     }
 
+    /// Returns what each CPU's lists of the machine's `index`th zone held before the first row: frames, and their
+    /// limit.
+    fn lists(&self, index: usize, first: Option<&FirstSample>) -> Vec<(CpuId, u64, u64)> {
+        let zone = &self.zones[index];
+        let all = self.zoneinfo.iter().flat_map(|z| &z.zones);
+        let record = all.into_iter().find(|r| r.node == zone.node.0 && r.name == zone.kind.name());
+        let sets = record.map_or(&[][..], |r| &r.pagesets);
+        let held = |set: &Pageset| {
+            let sampled = first.and_then(|first| first.lists(index, zone, set.cpu));
+            let (count, high) = sampled.unwrap_or((set.count, set.high));
+            (CpuId(set.cpu), count, high)
+        };
+        sets.iter().map(held).collect()
+    }
+
+    /// Puts blocks that were drained from lists into those of the CPUs that had them. Their rows name the CPU that
+    /// drained, which may have emptied another's lists: what its own did not hold lay there. Returns the times at which
+    /// a CPU drained blocks of another, in order.
+    fn drained_of_others(
+        &self,
+        drained: &mut [(Cached, u64)],
+        taken: &[Cached],
+        first: Option<&FirstSample>,
+    ) -> Vec<u64> {
+        let mut times = Vec::new();
+        for (index, zone) in self.zones.iter().enumerate() {
+            let here = |c: &Cached| (zone.start..zone.end).contains(&c.pfn);
+            // By CPU, the frames that its lists held beside those that it took out itself.
+            let room = |(cpu, count, _): (CpuId, u64, u64)| {
+                let of_cpu = taken.iter().filter(|c| c.cpu == cpu && here(c));
+                (cpu, count.saturating_sub(of_cpu.map(|c| c.order.frames().0).sum()))
+            };
+            let mut rooms: Vec<(CpuId, u64)> = self.lists(index, first).into_iter().map(room).collect();
+            for (c, time_ns) in drained.iter_mut().filter(|(c, _)| here(c)) {
+                let frames = c.order.frames().0;
+                let own = rooms.iter().position(|(cpu, room)| *cpu == c.cpu && *room >= frames);
+                let widest = || {
+                    let at = (0..rooms.len()).max_by_key(|at| rooms[*at].1)?;
+                    (rooms[at].1 >= frames).then_some(at)
+                };
+                if let Some(at) = own.or_else(widest) {
+                    let (cpu, room) = &mut rooms[at];
+                    *room -= frames;
+                    if c.cpu != *cpu {
+                        c.cpu = *cpu;
+                        times.push(*time_ns);
+                    }
+                }
+            }
+        }
+        times.sort_unstable();
+        times
+    }
+
     /// Works out the per-CPU lists: frames taken first lie in front, frames drained first lie at the back, and unknown
     /// frames between them make up the recorded count.
     fn cached_frames(
@@ -148,16 +215,8 @@ impl Machine {
         let mut highs = Vec::new();
         let mut fillers = Vec::new();
         for (index, zone) in self.zones.clone().iter().enumerate() {
-            let record = self
-                .zoneinfo
-                .as_ref()
-                .and_then(|z| z.zones.iter().find(|r| r.node == zone.node.0 && r.name == zone.kind.name()));
-            let pagesets: Vec<_> = record.map(|r| r.pagesets.clone()).unwrap_or_default();
             let mut filler = Filler::new(self, zone, types);
-            for set in pagesets {
-                let cpu = CpuId(set.cpu);
-                let sampled = first.and_then(|first| first.lists(index, zone, set.cpu));
-                let (count, high) = sampled.unwrap_or((set.count, set.high));
+            for (cpu, count, high) in self.lists(index, first) {
                 highs.push((ZoneId(index as u16), cpu, high));
                 let of_cpu = |c: &&Cached| c.cpu == cpu && (zone.start..zone.end).contains(&c.pfn);
                 let known: u64 =
@@ -196,7 +255,8 @@ struct Scan {
     touched: FrameSet,
     types: NamedTypes,
     taken: Vec<Cached>,
-    drained: Vec<Cached>,
+    /// With the times at which they were drained.
+    drained: Vec<(Cached, u64)>,
     refilled: Refilled,
     unseen: u64,
     reclaimers: Reclaimers,
@@ -223,11 +283,10 @@ impl Scan {
             EventKind::Alloc | EventKind::PcpuDrain
                 if first && machine.is_held(pfn, frames) && is_listed(order) =>
             {
-                let list = match event.kind {
-                    EventKind::Alloc => &mut self.taken,
-                    _ => &mut self.drained,
-                };
-                list.push(cached);
+                match event.kind {
+                    EventKind::Alloc => self.taken.push(cached),
+                    _ => self.drained.push((cached, event.time_ns)),
+                }
                 machine.set(pfn, frames, Start::Cached);
             }
             EventKind::Alloc | EventKind::PcpuDrain | EventKind::AllocZoneLocked if first => {

@@ -20,8 +20,10 @@ const VMSTAT_TICK_NS: u64 = 1_000_000_000;
 /// Recorded time: what is due when.
 pub struct Clock<'a> {
     engine: &'a dyn ReplayEngine,
-    /// Whether the background reclaimer runs by this clock.
-    pub kswapd: bool,
+    /// Whether the recorded host's reclaim is followed: its background reclaimer, and when it emptied the lists.
+    pub follows_reclaim: bool,
+    /// When the host emptied the lists of all CPUs: the times still to come.
+    emptied: &'a [u64],
     view: &'a FreeView,
     samples: Vec<Sample>,
     /// The zones at each sample, if they are kept.
@@ -44,6 +46,7 @@ impl<'a> Clock<'a> {
     /// of each zone is kept. The engine is compared with `host` at the times of its samples.
     pub fn new(
         engine: &'a dyn ReplayEngine,
+        emptied: &'a [u64],
         view: &'a FreeView,
         host: &'a Host,
         sample_step: u64,
@@ -51,7 +54,8 @@ impl<'a> Clock<'a> {
     ) -> Clock<'a> {
         Clock {
             engine,
-            kswapd: true,
+            follows_reclaim: true,
+            emptied,
             view,
             samples: Vec::new(),
             zones: keeps_zones.then(Vec::new),
@@ -83,7 +87,11 @@ impl<'a> Clock<'a> {
 
     fn catch_up(&mut self, now: u64) -> bool {
         self.comparison.until(now);
-        if self.kswapd && now >= self.next_kswapd {
+        while self.follows_reclaim && self.emptied.first().is_some_and(|due| now >= *due) {
+            self.emptied = &self.emptied[1..];
+            self.engine.empty_lists();
+        }
+        if self.follows_reclaim && now >= self.next_kswapd {
             self.engine.kswapd_tick(&|node| self.at_work.iter().any(|(n, until)| *n == node && now < *until));
             self.next_kswapd = now + KSWAPD_TICK_NS;
         }
@@ -95,7 +103,12 @@ impl<'a> Clock<'a> {
         if due {
             self.next_sample += self.sample_step;
         }
-        let background = if self.kswapd { self.next_kswapd.min(self.next_vmstat) } else { self.next_vmstat };
+        let background = match self.follows_reclaim {
+            true => {
+                self.next_kswapd.min(self.next_vmstat).min(self.emptied.first().copied().unwrap_or(u64::MAX))
+            }
+            false => self.next_vmstat,
+        };
         self.next = background.min(self.next_sample).min(self.comparison.next());
         due
     }
@@ -138,7 +151,7 @@ mod tests {
     fn background_work_asks_for_nothing_that_counts_free_blocks() {
         let (engine, view, host) = (Counting::new(), FreeView::of_nothing(), Host::default());
         let ticks = 3 * VMSTAT_TICK_NS / KSWAPD_TICK_NS;
-        let mut clock = Clock::new(&engine, &view, &host, VMSTAT_TICK_NS, false);
+        let mut clock = Clock::new(&engine, &[], &view, &host, VMSTAT_TICK_NS, false);
         let due = (1..=ticks).filter(|ms| clock.tick(ms * KSWAPD_TICK_NS)).count();
         assert_eq!(due, 3, "a sample is due once in its step");
         assert_eq!(engine.asked.load(Relaxed), 0, "asked of the engine in {ticks} ticks");

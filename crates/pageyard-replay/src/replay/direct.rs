@@ -205,6 +205,10 @@ impl<E: ReplayEngine + ?Sized, W: ReplayObserver> Calls for Direct<'_, E, W> {
         new
     }
 
+    fn empty_lists(&mut self) {
+        self.engine.empty_lists();
+    }
+
     fn leave_pageblock(&mut self, cpu: CpuId) {
         self.engine.drain(CpuSet::One(cpu));
     }

@@ -330,6 +330,10 @@ impl ReplayEngine for KernelEngine<'_> {
         self.background(StepKind::Tick, self.cpus);
     }
 
+    fn empty_lists(&self) {
+        self.background(StepKind::Drain, 1);
+    }
+
     fn fallbacks(&self) -> Option<Fallbacks> {
         self.answers.as_ref().map(|a| a.fallbacks)
     }

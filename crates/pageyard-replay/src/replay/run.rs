@@ -232,6 +232,7 @@ fn on_one_thread<W: ReplayObserver>(
     let mut calls = Direct::new(engine, trial.machine, clock_cost_ns(), trial.refusals(), watch);
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     run.walk.early = trial.early();
+    run.walk.makes_efforts = trial.ahead.is_some();
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
         calls.before(&row);
@@ -276,7 +277,7 @@ impl Visit for SlowPathReplay<'_> {
         let largest = |m| WithSlowPath::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
         let engine: &dyn ReplayEngine = &engine;
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
-        run.clock.kswapd = false;
+        run.clock.follows_reclaim = false;
         owners.with_held(|held| run.clock.sample(0, held));
         run.rows(trial.trace, self.progress, |run, row| {
             if run.clock.tick(row.time_ns()) {

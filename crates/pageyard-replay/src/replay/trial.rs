@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         let (walk, opened) =
             opening::set_up(engine, machine, opening, trial.follow, trial.seed, largest, hold)?;
         let step = (opening.duration_ns / samples).max(1);
-        let clock = Clock::new(engine, view, &host.0, step, trial.series);
+        let clock = Clock::new(engine, &opening.emptied, view, &host.0, step, trial.series);
         let clock_ns = clock_cost_ns();
         let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
         Ok(Run { engine, walk, clock, clock_ns, opened, seconds, migrated: None })

@@ -42,6 +42,9 @@ pub trait Calls {
         stand
     }
 
+    /// Empties the per-CPU lists of all CPUs, for a request that has reclaimed in vain.
+    fn empty_lists(&mut self) {}
+
     /// Empties the per-CPU lists of a compactor's CPU: it has moved all it can out of a pageblock.
     fn leave_pageblock(&mut self, _: CpuId) {}
 
@@ -50,6 +53,22 @@ pub trait Calls {
 
     /// Halves what stands for a block.
     fn halve(&mut self, cx: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError>;
+}
+
+/// What a request has done before it is refused.
+///
+/// # Linux
+/// `__alloc_pages_direct_reclaim`: it reclaims, then empties all lists and tries once more. What an engine does last,
+/// such as to give up the reserve of atomic requests, it would do in vain, and too soon, for a request that the host's
+/// reclaim saw served.
+#[derive(Clone, Copy)]
+enum Effort {
+    /// It reclaims: frees come early.
+    Reclaim,
+    /// The lists are empty.
+    Emptied,
+    /// All that the engine can do.
+    Full,
 }
 
 /// A walk through a trace.
@@ -75,6 +94,8 @@ pub struct Walk<'a> {
     has_moved: bool,
     /// The frees of reclaim that may come early; `None` where none may.
     pub early: Option<Early<'a>>,
+    /// Whether requests that may wait go through every [`Effort`] before they are refused.
+    pub makes_efforts: bool,
 }
 
 /// The moves that a walk follows.
@@ -105,6 +126,7 @@ impl<'a> Walk<'a> {
             carries_out: machine.names_all_moves(),
             has_moved: false,
             early: None,
+            makes_efforts: false,
         }
     }
 
@@ -176,30 +198,47 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes a request. Where it would be refused, what reclaim frees soon is freed early.
+    /// Makes a request. Where it would be refused, what reclaim frees soon is freed early. One that may wait then finds
+    /// the lists of all CPUs emptied, and is made in full only where that does not help either.
     fn ask(&mut self, calls: &mut impl Calls, cx: &Cx, request: &Request, row: &Event, host: OnHost) {
+        let waits = self.makes_efforts && !request.flags.contains(RequestFlags::NON_BLOCKING);
+        let mut effort = if waits { Effort::Reclaim } else { Effort::Full };
         let mut frames = CLUSTER;
         loop {
+            let asking = match effort {
+                Effort::Full => *request,
+                _ => request.with(RequestFlags::NORETRY),
+            };
             let asked = match host {
-                OnHost::Served => calls.alloc(cx, request, row, &mut self.ledger),
-                OnHost::Refused => calls.alloc_refused(cx, request, row),
+                OnHost::Served => calls.alloc(cx, &asking, row, &mut self.ledger),
+                OnHost::Refused => calls.alloc_refused(cx, &asking, row),
             };
             let again = frames > CLUSTER;
             if let Some(early) = &mut self.early {
                 early.counts.served += u64::from(again && asked.is_ok());
             }
             let Err(why) = asked else { return };
-            if !makes_reclaim_run(request) || !self.free_early(calls, cx, frames) {
-                calls.refused(cx, request, row, &why, host);
-                if host == OnHost::Served {
-                    self.ledger.put(Pfn(row.pfn), request.order, Stand::UNSERVED);
+            if makes_reclaim_run(request) && self.free_early(calls, cx, frames) {
+                if let Some(early) = &mut self.early {
+                    early.counts.requests += u64::from(!again);
                 }
-                return;
+                frames *= 2;
+                continue;
             }
-            if let Some(early) = &mut self.early {
-                early.counts.requests += u64::from(!again);
-            }
-            frames *= 2;
+            effort = match effort {
+                Effort::Reclaim => {
+                    calls.empty_lists();
+                    Effort::Emptied
+                }
+                Effort::Emptied => Effort::Full,
+                Effort::Full => {
+                    calls.refused(cx, request, row, &why, host);
+                    if host == OnHost::Served {
+                        self.ledger.put(Pfn(row.pfn), request.order, Stand::UNSERVED);
+                    }
+                    return;
+                }
+            };
         }
     }
 

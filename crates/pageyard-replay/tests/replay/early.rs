@@ -4,7 +4,8 @@ use crate::made::{alloc, free, run};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{EngineReport, ReplayOptions, replay};
 use pageyard_trace::{
-    Document, Event, FAILED, FrameKind, Meta, Move, MoveKind, MovesWriter, Snapshot, Trace, TraceWriter,
+    Document, Event, EventKind, FAILED, FrameKind, Meta, Move, MoveKind, MovesWriter, Snapshot, Trace,
+    TraceWriter,
 };
 use std::path::Path;
 
@@ -72,6 +73,11 @@ fn replayed_with(trace: &Trace, engine: &str, as_recorded: bool) -> EngineReport
 
 fn replayed(trace: &Trace, engine: &str) -> EngineReport {
     replayed_with(trace, engine, false)
+}
+
+/// CPU 1 frees some frames, which then lie in its list.
+fn listed(ms: u64) -> impl Iterator<Item = Event> {
+    (2000..2040).map(move |pfn| at(ms, Event { cpu: 1, ..free(pfn, 0) }))
 }
 
 const ENGINES: [&str; 3] = ["linux-6.18", "linux-4.10", "pageyard-exclusive"];
@@ -145,4 +151,56 @@ fn a_recording_that_does_not_say_who_reclaims_is_replayed_as_recorded() {
     let engine = EngineSpec::parse("linux-6.18", &[]).unwrap();
     let report = replay(&trace, &[engine], &ReplayOptions::default(), &mut |_, _, _| ()).unwrap();
     assert_eq!(report.json()["engines"][0]["early"]["most_ms"], 100);
+}
+
+#[test]
+fn a_request_that_may_wait_finds_the_lists_of_all_cpus_emptied() {
+    let events: Vec<Event> = listed(0).chain(demand(150)).collect();
+    // Nothing comes early, and who reclaims need not be known.
+    for rows in [reclaiming(), Vec::new()] {
+        let trace = made("lists", &events, &rows);
+        // The lists of 4.10 hold few frames in a small zone, and our engine finds what lies in others' by itself.
+        for (engine, least) in [("linux-6.18", 40), ("linux-4.10", 5)] {
+            let once = replayed_with(&trace, engine, true).failures.allocs;
+            let fewer = once - replayed(&trace, engine).failures.allocs;
+            assert!((least..60).contains(&fewer), "{engine}: {fewer} of {once}");
+        }
+    }
+    let waits_not = |e: Event| Event { gfp: e.gfp & !(1 << 10), ..e };
+    let events: Vec<Event> = listed(0).chain(demand(150).into_iter().map(waits_not)).collect();
+    let trace = made("waits-not", &events, &reclaiming());
+    let once = replayed_with(&trace, "linux-6.18", true).failures.allocs;
+    assert_eq!(replayed(&trace, "linux-6.18").failures.allocs, once);
+}
+
+#[test]
+fn the_reserve_of_atomic_requests_outlasts_what_reclaim_serves() {
+    // A block of two that cannot wait is served below the low watermark, and sets its pageblock aside.
+    const ATOMIC: u32 = 1 << 5 | 1 << 11;
+    let mut events: Vec<Event> = (0..230).map(|pfn| at(1, alloc(pfn, 0))).collect();
+    events.push(at(1, Event { gfp: ATOMIC, migratetype: 0, ..alloc(230, 1) }));
+    events.extend((232..250).map(|pfn| at(1, alloc(pfn, 0))));
+    // More than the reserve.
+    events.extend((1024..3072).map(|pfn| reclaimed(50, pfn)));
+    let trace = made("reserve", &events, &reclaiming());
+    let reserve = |as_recorded| {
+        let e = replayed_with(&trace, "linux-6.1", as_recorded);
+        ["highatomic_reserve", "highatomic_unreserve"].map(|name| e.counters[name])
+    };
+    let [[set_aside, given_back], [kept, lost]] = [true, false].map(reserve);
+    assert!(set_aside > 0 && given_back > 0, "{set_aside} {given_back} {kept} {lost}");
+    assert!(kept > 0 && lost == 0, "{kept} {lost}");
+}
+
+#[test]
+fn lists_are_emptied_when_the_host_emptied_them() {
+    let drained = (2000..2040)
+        .map(|pfn| at(2, Event { cpu: 0, ..alloc(pfn, 0) }))
+        .map(|e| Event { kind: EventKind::PcpuDrain, ..e });
+    let events: Vec<Event> = listed(1).chain(drained).chain([at(3, alloc(0, 0))]).collect();
+    let cached = |name, rows: &[Move]| {
+        replayed(&made(name, &events, rows), "linux-6.18").samples.last().unwrap().cached
+    };
+    let (followed, not) = (cached("emptied", &reclaiming()), cached("not-emptied", &[]));
+    assert!(not >= 40 && followed < 40, "{followed} {not}");
 }

@@ -81,6 +81,20 @@ fn the_first_sample_less_the_rows_before_it_says_what_lists_held() {
 }
 
 #[test]
+fn a_drained_block_lay_in_the_list_that_had_room_for_it_whoever_drained() {
+    // Unknown frames, of which CPU 1 drains some. Its own lists hold nothing.
+    let drained = |n: u64| (0..n).map(|pfn| Event { cpu: 1, ..event(EventKind::PcpuDrain, pfn, 0, 0) });
+    let opening = |name, n| {
+        let events: Vec<Event> = drained(n).collect();
+        of(&made(name, &events, texts(60), None), "linux-6.18").trace.opening.counts
+    };
+    let counts = opening("drained", 40);
+    assert_eq!((counts.cached_by_event, counts.cached_by_count), (40, 20), "they are among CPU 0's 60");
+    let counts = opening("drained-more", 70);
+    assert_eq!((counts.cached_by_event, counts.cached_by_count), (70, 0), "ten had come to CPU 1's unseen");
+}
+
+#[test]
 fn a_pageblock_that_a_fallback_took_had_another_type_before() {
     let fallback = event(EventKind::AllocExtfrag, 4096, 3, 10 << 8 | 1);
     let taken = event(EventKind::AllocZoneLocked, 4096, 3, KERNEL);
