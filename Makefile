@@ -14,7 +14,7 @@ run: build
 build:
 	$(CARGO) build --release -p pageyard-cli
 
-# Builds the laboratory's command: benchmarks, experiments, the router, what-ifs, the judge.
+# Builds the laboratory's command: benchmarks, experiments, the router, what-ifs, backtests, the judge.
 lab:
 	$(CARGO) build --release -p pageyard-lab
 

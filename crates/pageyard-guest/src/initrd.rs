@@ -114,6 +114,29 @@ impl Initrd {
     }
 }
 
+/// Finds the kernel of a package of the distribution that is unpacked in a folder. Since 6.19 it lies among its
+/// modules.
+///
+/// # Errors
+/// There is none.
+pub fn kernel(package: &Path) -> Result<PathBuf, String> {
+    let here = |folder: &Path| {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
+        files
+            .filter(|p| p.is_file())
+            .find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")))
+    };
+    let below = package.join("usr/lib/modules");
+    let releases = fs::read_dir(&below).into_iter().flatten().flatten().map(|e| e.path());
+    here(&package.join("boot")).or_else(|| releases.into_iter().find_map(|release| here(&release))).ok_or_else(|| {
+        format!(
+            "{} has no kernel: unpack a package there, as with `apt-get download linux-image-6.12-cloud-amd64` and \
+             `dpkg-deb -x`; from 6.19 on also its linux-binary- and linux-modules-",
+            package.display()
+        )
+    })
+}
+
 /// Returns the shared libraries of a program, as `ldd` says; none for one that is linked statically.
 fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>, String> {
     let said = Command::new("ldd").arg(program).output().map_err(|e| format!("ldd cannot be run: {e}"))?;
@@ -207,6 +230,18 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_lies_in_one_of_two_places() {
+        for place in ["boot/vmlinuz-6.12", "usr/lib/modules/7.2/vmlinuz"] {
+            let package = tempfile::tempdir().unwrap();
+            assert!(kernel(package.path()).unwrap_err().contains("dpkg-deb -x"));
+            let file = package.path().join(place);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, "").unwrap();
+            assert_eq!(kernel(package.path()), Ok(file));
+        }
+    }
 
     #[test]
     fn an_archive_has_its_folders_once_and_is_padded() {

@@ -16,6 +16,7 @@
 //! count; ratios to the floor of the same setting count more.
 #![deny(unsafe_code)]
 
+pub mod backtest;
 pub mod bulk;
 pub mod clear;
 mod contestants;

@@ -1,6 +1,7 @@
 //! The `pageyard-lab` command: what Pageyard's claims rest on, measured again.
 #![forbid(unsafe_code)]
 
+mod backtest;
 mod bench;
 mod claims;
 mod experiment;
@@ -50,6 +51,8 @@ enum Verb {
     Router(router::Router),
     /// Predict from a recording what a setting does, then try it on this host or in a guest
     WhatIf(experiment::WhatIf),
+    /// Predict from recordings what a posted series does, then measure it in the kernels
+    Backtest(backtest::Backtest),
     /// Compare the reference with a real kernel, operation by operation and frame by frame
     Judge(judge::Judge),
     /// Print the JSON Schema of what a verb prints under --json
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Verb::Claims(claims) => claims.run(json),
         Verb::Router(router) => router.run(json),
         Verb::WhatIf(what_if) => what_if.run(json),
+        Verb::Backtest(backtest) => backtest.run(json),
         Verb::Schema(schema) => schema.run(json),
         Verb::CountZonelist(count) => count.run(),
         Verb::WhatIfLoad(load) => load.run(),

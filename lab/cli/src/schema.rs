@@ -15,7 +15,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 14] = [
+const SCHEMAS: [Schema; 16] = [
     schema!("bench-sweep", "pageyard-lab bench sweep --json"),
     schema!("bench-bulk", "pageyard-lab bench bulk --json"),
     schema!("bench-primitives", "pageyard-lab bench primitives --json"),
@@ -30,6 +30,8 @@ const SCHEMAS: [Schema; 14] = [
     schema!("experiment", "pageyard-lab experiment NAME --json"),
     schema!("experiments", "pageyard-lab experiment --json"),
     schema!("claims", "pageyard-lab claims RUN --json"),
+    schema!("backtest", "pageyard-lab backtest SERIES --json"),
+    schema!("backtests", "pageyard-lab backtest --json"),
 ];
 
 /// Prints the JSON Schema of a document, or lists the documents.

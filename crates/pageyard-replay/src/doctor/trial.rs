@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::diagnosis::{Diagnosis, Source};
 use crate::error::ReplayError;
 use crate::replay::Progress;
-use crate::what_if::{Figure, Figures, Sign, calibration, preset, read_again, replayed, reproduced, unfit};
+use crate::what_if::{
+    Figure, Figures, Reclaim, Sign, calibration, preset, read_again, replayed, reproduced, unfit,
+};
 use pageyard_trace::{Trace, grouped};
 
 /// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which
@@ -92,7 +94,7 @@ pub fn try_settings(
         }
         let (before, refused_too) = match &baseline {
             Some(found) => found,
-            None => baseline.insert(reproduced(trace, name, &[], OPENING, progress)?),
+            None => baseline.insert(reproduced(trace, name, &[], Reclaim::Imitated, OPENING, progress)?),
         };
         // A replay in which other requests fail says nothing of those that did.
         if refused_too * 2 < recorded {
@@ -103,7 +105,14 @@ pub fn try_settings(
             )));
             continue;
         }
-        let after = match replayed(trace, name, &[(knob.to_owned(), to.clone())], OPENING, progress) {
+        let after = match replayed(
+            trace,
+            name,
+            &[(knob.to_owned(), to.clone())],
+            Reclaim::Imitated,
+            OPENING,
+            progress,
+        ) {
             Ok(after) => after,
             // A value that this kernel does not take.
             Err(ReplayError::Knob { why, .. }) => {

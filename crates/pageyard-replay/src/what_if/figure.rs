@@ -24,11 +24,24 @@ pub enum Figure {
     Stalls,
     /// Free pageblocks at the end: `buddyinfo`, orders 9 and 10.
     FreeHuge,
+    /// Pageblocks set aside for atomic requests, less those given back: `pagetypeinfo`, at the end less at the
+    /// beginning.
+    SetAside,
+    /// Frames that the background reclaimer looked at: `pgscan_kswapd`.
+    Scanned,
+    /// Huge pages that a fault asked for and did not get: `thp_fault_fallback`; in a replay, refused requests of
+    /// order 9.
+    HugeRefused,
+    /// The share of requests that waited for compaction which it helped, in percent: `compact_success` of
+    /// `compact_stall`.
+    Compacted,
+    /// Requests for 8 frames that got nothing: events `mm_page_alloc` of order 3 without a frame.
+    EightRefused,
 }
 
 impl Figure {
     /// Every figure.
-    pub const ALL: [Figure; 7] = [
+    pub const ALL: [Figure; 12] = [
         Figure::Drained,
         Figure::Listed,
         Figure::Fallbacks,
@@ -36,6 +49,11 @@ impl Figure {
         Figure::Failures,
         Figure::Stalls,
         Figure::FreeHuge,
+        Figure::SetAside,
+        Figure::Scanned,
+        Figure::HugeRefused,
+        Figure::Compacted,
+        Figure::EightRefused,
     ];
 
     /// Returns its name in rows.
@@ -49,6 +67,11 @@ impl Figure {
             Figure::Failures => "failures",
             Figure::Stalls => "stalls",
             Figure::FreeHuge => "free_huge",
+            Figure::SetAside => "set_aside",
+            Figure::Scanned => "scanned",
+            Figure::HugeRefused => "huge_refused",
+            Figure::Compacted => "compacted",
+            Figure::EightRefused => "eight_refused",
         }
     }
 
@@ -63,6 +86,11 @@ impl Figure {
             Figure::Failures => "refused requests",
             Figure::Stalls => "stalls in compaction and reclaim",
             Figure::FreeHuge => "free pageblocks at the end",
+            Figure::SetAside => "pageblocks set aside for atomic requests",
+            Figure::Scanned => "frames looked at by the background reclaimer",
+            Figure::HugeRefused => "huge pages not given",
+            Figure::Compacted => "requests that compaction helped",
+            Figure::EightRefused => "refused requests for 8 frames",
         }
     }
 
@@ -71,10 +99,12 @@ impl Figure {
     pub fn unit(self) -> &'static str {
         match self {
             Figure::Drained => "blocks",
-            Figure::Listed => "frames",
-            Figure::Fallbacks | Figure::Failures | Figure::Stalls => "requests",
+            Figure::Listed | Figure::Scanned => "frames",
+            Figure::Fallbacks | Figure::Failures | Figure::Stalls | Figure::EightRefused => "requests",
+            Figure::HugeRefused => "huge pages",
+            Figure::Compacted => "%",
             Figure::Wakes => "times",
-            Figure::FreeHuge => "pageblocks",
+            Figure::FreeHuge | Figure::SetAside => "pageblocks",
         }
     }
 
@@ -82,9 +112,12 @@ impl Figure {
     #[must_use]
     pub fn floor(self) -> f64 {
         match self {
-            Figure::Drained | Figure::Listed => 256.0,
-            Figure::Fallbacks | Figure::FreeHuge => 4.0,
-            Figure::Wakes | Figure::Failures | Figure::Stalls => 2.0,
+            Figure::Drained | Figure::Listed | Figure::Scanned => 256.0,
+            Figure::Fallbacks | Figure::FreeHuge | Figure::HugeRefused => 4.0,
+            Figure::Wakes | Figure::Failures | Figure::Stalls | Figure::EightRefused => 2.0,
+            Figure::Compacted => 2.0,
+            // A zone of a small guest sets three aside at most.
+            Figure::SetAside => 0.5,
         }
     }
 
@@ -101,8 +134,19 @@ impl Figure {
             Figure::FreeHuge => {
                 report.buddyinfo.iter().map(|(_, blocks)| (blocks[9] + 2 * blocks[10]) as f64).sum()
             }
+            Figure::SetAside => n(Counter::HighatomicReserve) - n(Counter::HighatomicUnreserve),
+            Figure::Scanned => n(Counter::PgscanKswapd),
+            Figure::HugeRefused => report.failures.by_order[9] as f64,
+            Figure::Compacted => share(n(Counter::CompactSuccess), n(Counter::CompactStall)),
+            Figure::EightRefused => report.failures.by_order[3] as f64,
         }
     }
+}
+
+/// Returns a share in percent: 0 of nothing.
+#[must_use]
+pub fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
 /// A value for each figure.

@@ -8,7 +8,7 @@ mod figure;
 mod fit;
 mod sign;
 
-pub use figure::{Figure, Figures};
+pub use figure::{Figure, Figures, share};
 pub use fit::{read_again, unfit};
 pub use sign::{LEAST_SHARE, Sign};
 
@@ -25,6 +25,16 @@ pub fn preset(kernel: &str) -> Option<&'static str> {
     JUDGED.into_iter().find(|judged| *judged == name)
 }
 
+/// What frees memory in a replay while it is short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reclaim {
+    /// The recorded reclaimers alone, when they did. The replay shows what the engine's own choices make of what was
+    /// asked for.
+    Recorded,
+    /// The engine's own reclaim and compaction, beside what the recording has of the host's.
+    Imitated,
+}
+
 /// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening`
 /// chooses one ([`ReplayOptions::opening_seed`]).
 ///
@@ -34,10 +44,11 @@ pub fn replayed(
     trace: &Trace,
     preset: &str,
     knobs: &[(String, String)],
+    reclaim: Reclaim,
     opening: u64,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<Figures, ReplayError> {
-    Ok(reproduced(trace, preset, knobs, opening, progress)?.0)
+    Ok(reproduced(trace, preset, knobs, reclaim, opening, progress)?.0)
 }
 
 /// Does the same, and counts the requests that the replay refused as the host did.
@@ -48,11 +59,15 @@ pub fn reproduced(
     trace: &Trace,
     preset: &str,
     knobs: &[(String, String)],
+    reclaim: Reclaim,
     opening: u64,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<(Figures, u64), ReplayError> {
     let spec = EngineSpec::parse(preset, knobs)?;
-    let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
+    let slow_path = match reclaim {
+        Reclaim::Recorded => None,
+        Reclaim::Imitated => Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 }),
+    };
     let options =
         ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;

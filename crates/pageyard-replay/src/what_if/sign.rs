@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// The direction in which a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Sign {
     /// Less than before.

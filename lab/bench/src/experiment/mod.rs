@@ -22,7 +22,7 @@ mod irq_safe;
 pub mod kept;
 mod lines;
 mod machines;
-mod made;
+pub(crate) mod made;
 mod page;
 mod page_frag;
 pub mod plot;

@@ -4,6 +4,7 @@
 //! difference.
 
 use crate::LAB;
+use pageyard_bench::backtest::{Backtest, SeriesDocument};
 use pageyard_bench::bulk::Bulk;
 use pageyard_bench::clear::Cleared;
 use pageyard_bench::cross::Cross;
@@ -37,6 +38,8 @@ fn generated() -> Vec<Value> {
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),
         schema::<ClaimsDocument>(),
+        schema::<Backtest>(),
+        schema::<SeriesDocument>(),
     ]
 }
 

@@ -113,3 +113,15 @@ fn a_trial_that_is_killed_puts_its_setting_back() {
     let why = LAB.failure(&[&run[..], &["--set", "vm/no_such=5"]].concat());
     assert!(why.contains("vm/no_such is not there: this kernel has no such setting"), "{why}");
 }
+
+#[test]
+fn a_backtest_says_which_kernels_it_needs() {
+    let text = String::from_utf8(LAB.stdout(&["backtest"])).unwrap();
+    assert!(text.contains("kernels 7.0, 7.1, 7.2, 7.2+skip, 7.3"));
+    assert_eq!(LAB.json(&["backtest", "--json"])["series"][0]["name"], "highatomic");
+    assert!(LAB.failure(&["backtest", "none"]).contains("there is no series `none`; there are highatomic"));
+    let why = LAB.failure(&["backtest", "highatomic"]);
+    assert!(why.contains("--kernel 7.2=FOLDER") && why.contains("dpkg-deb -x"), "{why}");
+    assert!(refused(&["backtest", "highatomic", "--runs", "1"]).contains("from 2 to 100"));
+    assert!(refused(&["backtest", "--mail", "x"]).contains("SERIES"));
+}

@@ -87,7 +87,11 @@ pub fn serve() -> Result<(), String> {
 
 fn age(program: &Path) -> Result<(Counters, Aged, File), String> {
     let counters = Counters::prepare()?;
-    let fail = |e: io::Error| format!("{CACHE} cannot be read: {e}");
+    let fail = |e: io::Error| {
+        format!(
+            "{CACHE} cannot be read: {e}; where a kernel's modules are a package of their own, unpack that, too"
+        )
+    };
     let device = File::open(CACHE).map_err(fail)?;
     let mut at = READ_FROM;
     let mut read = |mib: u64| -> io::Result<()> {
@@ -116,7 +120,7 @@ impl Task {
         let work = Work { load: self.load, size: self.size, seed: self.seed, cache: PathBuf::from(CACHE) };
         if self.record {
             let trace = Path::new("/tmp/recorded.trace");
-            host::record(program, trace, &work)?;
+            host::record(program, trace, &work, &[])?;
             hand_over(trace, Path::new(OUT))
                 .map_err(|e| format!("the recording cannot be handed over: {e}"))?;
             return Ok(Answer::Recorded);

@@ -1,7 +1,7 @@
 //! A kernel's counts while a load runs: events, by instances of its tracer that hold one kind each, and its own texts.
 
-use pageyard_replay::what_if::{Figure, Figures};
-use pageyard_trace::proctext::{Buddyinfo, Vmstat, Zoneinfo};
+use pageyard_replay::what_if::{Figure, Figures, share};
+use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// The counts of the instances: the figure, the event, and its filter.
-const EVENTS: [(Figure, &str, &str); 4] = [
+const EVENTS: [(Figure, &str, &str); 5] = [
     (Figure::Drained, "kmem/mm_page_pcpu_drain", ""),
     (Figure::Fallbacks, "kmem/mm_page_alloc_extfrag", ""),
     (Figure::Wakes, "vmscan/mm_vmscan_wakeup_kswapd", ""),
     // The frame of a request that got nothing is written as all ones.
     (Figure::Failures, "kmem/mm_page_alloc", "pfn == 0xffffffffffffffff"),
+    (Figure::EightRefused, "kmem/mm_page_alloc", "pfn == 0xffffffffffffffff && order == 3"),
 ];
 
 /// Counters of the vmstat text that make up the stalls.
@@ -30,7 +31,7 @@ const STALLS: [&str; 6] = [
 /// Instances of the tracer, ready to count.
 pub(super) struct Counters {
     instances: Vec<(Figure, PathBuf, &'static str)>,
-    vmstat: u64,
+    before: Texts,
 }
 
 /// Returns the folders of the instances, which the caller has to remove again.
@@ -57,7 +58,7 @@ impl Counters {
             }
             instances.push((*figure, folder, *event));
         }
-        Ok(Counters { instances, vmstat: 0 })
+        Ok(Counters { instances, before: Texts::default() })
     }
 
     /// Begins to count from nothing.
@@ -69,7 +70,7 @@ impl Counters {
             write(&folder.join("trace"), "")?;
             write(&folder.join("events").join(event).join("enable"), "1")?;
         }
-        self.vmstat = stalls()?;
+        self.before = Texts::read()?;
         Ok(())
     }
 
@@ -86,10 +87,11 @@ impl Counters {
             write(&folder.join("events").join(event).join("enable"), "0")?;
             figures.0.insert(*figure, events(folder)? as f64);
         }
+        let after = Texts::read()?;
         let listed: u64 = zoneinfo.zones.iter().map(|z| z.pcp_frames()).sum();
         figures.0.insert(Figure::Listed, listed as f64);
         figures.0.insert(Figure::FreeHuge, free as f64);
-        figures.0.insert(Figure::Stalls, stalls()?.saturating_sub(self.vmstat) as f64);
+        figures.0.extend(after.since(&self.before));
         Ok(figures)
     }
 }
@@ -122,9 +124,32 @@ pub(super) fn free_pageblocks(text: &str) -> Result<u64, String> {
     Ok(buddyinfo.zones.iter().map(|z| huge(&z.counts)).sum())
 }
 
-fn stalls() -> Result<u64, String> {
-    let vmstat = parsed("/proc/vmstat", Vmstat::parse)?;
-    Ok(STALLS.iter().filter_map(|name| vmstat.get(name)).sum())
+/// What a kernel's own texts say at a moment.
+#[derive(Default)]
+struct Texts {
+    vmstat: Vmstat,
+    set_aside: u64,
+}
+
+impl Texts {
+    fn read() -> Result<Texts, String> {
+        let types = parsed("/proc/pagetypeinfo", Pagetypeinfo::parse)?;
+        let set_aside = types.zones.iter().filter_map(|z| z.blocks.get("HighAtomic")).sum();
+        Ok(Texts { vmstat: parsed("/proc/vmstat", Vmstat::parse)?, set_aside })
+    }
+
+    /// Returns what has changed.
+    fn since(&self, before: &Texts) -> [(Figure, f64); 5] {
+        let get = |texts: &Texts, name: &str| texts.vmstat.get(name).unwrap_or(0) as f64;
+        let rose = |name: &str| get(self, name) - get(before, name);
+        [
+            (Figure::Stalls, STALLS.into_iter().map(rose).sum()),
+            (Figure::SetAside, self.set_aside as f64 - before.set_aside as f64),
+            (Figure::Scanned, rose("pgscan_kswapd")),
+            (Figure::HugeRefused, rose("thp_fault_fallback")),
+            (Figure::Compacted, share(rose("compact_success"), rose("compact_stall"))),
+        ]
+    }
 }
 
 fn parsed<T, E: std::fmt::Display>(path: &str, parse: fn(&str) -> Result<T, E>) -> Result<T, String> {
@@ -138,7 +163,7 @@ pub(super) fn write(path: &Path, value: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::*;
 
     #[test]
     fn events_written_over_count_too() {
@@ -146,5 +171,18 @@ mod tests {
             "entries: 12\noverrun: 30\ncommit overrun: 7\nbytes: 512\ndropped events: 2\nread events: 5\n";
         assert_eq!(counted(stats), 44);
         assert_eq!(counted("nothing"), 0);
+    }
+
+    #[test]
+    fn what_the_texts_say_is_counted_from_the_beginning() {
+        let texts = |vmstat: &str, set_aside| Texts { vmstat: Vmstat::parse(vmstat).unwrap(), set_aside };
+        let before = texts("compact_stall 4\ncompact_success 1\nallocstall_normal 2\npgscan_kswapd 10\n", 2);
+        let after = texts(
+            "compact_stall 8\ncompact_success 2\nallocstall_normal 5\npgscan_kswapd 30\nthp_fault_fallback 7\n",
+            1,
+        );
+        let since = Figures(after.since(&before).into());
+        let of = [Figure::Stalls, Figure::SetAside, Figure::Scanned, Figure::HugeRefused, Figure::Compacted];
+        assert_eq!(of.map(|figure| since.get(figure)), [7.0, -1.0, 20.0, 7.0, 25.0]);
     }
 }

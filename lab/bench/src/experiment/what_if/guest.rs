@@ -1,11 +1,11 @@
-//! A guest: a stock kernel whose memory was aged once and saved, all of it; every run starts from that.
+//! A guest: a stock kernel with aged memory. Every run starts from one saved state, or boots and ages anew.
 
 use super::agent::{Answer, CACHE, Ready, Task, take_over};
 use super::load::{GUEST_PIECES_MIB, Load};
 use super::place::TestMachine;
 use super::setting::Baseline;
 use pageyard_guest::emulator::{self, Access};
-use pageyard_guest::initrd::Initrd;
+use pageyard_guest::initrd::{self, Initrd};
 use pageyard_replay::what_if::Figures;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Memory of the guest, in MiB: a few seconds of a load fill it.
-const MEMORY_MIB: u32 = 512;
+pub(crate) const MEMORY_MIB: u32 = 512;
 
 /// How long a guest may take to boot and age, or to carry out a task: it is emulated.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -34,36 +34,28 @@ const OUT_BYTES: u64 = 1 << 30;
 
 /// The commands that the guest's first process runs.
 const INIT: &str = "/bin/busybox stty -F /dev/ttyS1 raw -echo
+echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range
 exec /bin/pageyard what-if-guest </dev/ttyS1 >/dev/ttyS1";
 
-/// A guest that was aged and saved.
+/// A guest.
 pub struct Guest {
     folder: PathBuf,
     kernel: PathBuf,
     seed: u64,
+    /// What it said when it was aged last.
     ready: Ready,
+    /// Whether its state was saved.
+    is_saved: bool,
 }
 
 impl Guest {
-    /// Boots the kernel of a package of the distribution, unpacked in `package`, ages the guest and saves it below
-    /// `folder`.
+    /// Makes a guest ready that boots and ages anew for each run, with the kernel of a package of the distribution,
+    /// unpacked in `package`. Its files go below `folder`.
     ///
     /// # Errors
-    /// The missing file, or the reason why the guest did not become ready.
-    pub fn new(program: &Path, package: &Path, folder: &Path, seed: u64) -> Result<Guest, String> {
-        let boot = package.join("boot");
-        let kernel = fs::read_dir(&boot)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")));
-        let kernel = kernel.ok_or_else(|| {
-            format!(
-                "{} has no kernel: unpack a package there, as with `apt-get download linux-image-6.12-cloud-amd64` and `dpkg-deb -x`",
-                boot.display()
-            )
-        })?;
+    /// The missing file.
+    pub fn booting(program: &Path, package: &Path, folder: &Path, seed: u64) -> Result<Guest, String> {
+        let kernel = initrd::kernel(package)?;
         let mut initrd = Initrd::new(INIT)?;
         initrd.program(program)?;
         initrd.modules(package)?;
@@ -73,11 +65,19 @@ impl Guest {
             made.map_err(|e| format!("{} cannot be made: {e}", folder.join(name).display()))?;
         }
         let ready = Ready { kernel: String::new(), baseline: Baseline::new() };
-        let mut guest = Guest { folder: folder.to_owned(), kernel, seed, ready };
+        Ok(Guest { folder: folder.to_owned(), kernel, seed, ready, is_saved: false })
+    }
+
+    /// Boots and ages such a guest, and saves its state, from which every run starts.
+    ///
+    /// # Errors
+    /// The missing file, or the reason why the guest did not become ready.
+    pub fn saved(program: &Path, package: &Path, folder: &Path, seed: u64) -> Result<Guest, String> {
+        let mut guest = Guest::booting(program, package, folder, seed)?;
         let running = guest.start(&[])?;
-        guest.ready = serde_json::from_str(&running.line()?)
-            .map_err(|e| format!("the guest said nothing of use: {e}"))?;
+        guest.ready = running.said()?;
         guest.save()?;
+        guest.is_saved = true;
         Ok(guest)
     }
 
@@ -157,8 +157,8 @@ impl Guest {
         Err("the guest cannot be saved: it takes too long".into())
     }
 
-    /// Has a task carried out, from the saved state; again from there where the guest has ended.
-    fn ask(&self, task: &Task) -> Result<Answer, String> {
+    /// Has a task carried out; again where the guest has ended.
+    fn ask(&mut self, task: &Task) -> Result<Answer, String> {
         let mut answer = self.ask_once(task);
         for _ in 1..TRIES {
             match answer {
@@ -169,15 +169,21 @@ impl Guest {
         answer
     }
 
-    fn ask_once(&self, task: &Task) -> Result<Answer, String> {
+    fn ask_once(&mut self, task: &Task) -> Result<Answer, String> {
         let state = format!("exec:cat '{}'", self.folder.join("state").display());
-        let mut running = self.start(&["-incoming", &state])?;
+        let mut running = match self.is_saved {
+            true => self.start(&["-incoming", &state])?,
+            false => {
+                let running = self.start(&[])?;
+                self.ready = running.said()?;
+                running
+            }
+        };
         let text = serde_json::to_string(task).map_err(|e| e.to_string())?;
         let told =
             running.child.stdin.as_mut().map(|to| writeln!(to, "{LINES}{text}").and_then(|()| to.flush()));
         match told {
-            Some(Ok(())) => serde_json::from_str(&running.line()?)
-                .map_err(|e| format!("the guest said nothing of use: {e}")),
+            Some(Ok(())) => running.said(),
             _ => Err(running.failed("the guest has ended")),
         }
     }
@@ -242,6 +248,11 @@ struct Running {
 }
 
 impl Running {
+    /// Waits for the next thing that the guest says.
+    fn said<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_str(&self.line()?).map_err(|e| format!("the guest said nothing of use: {e}"))
+    }
+
     /// Waits for the next line that the guest says.
     fn line(&self) -> Result<String, String> {
         self.lines.recv_timeout(PATIENCE).map_err(|e| {
@@ -267,10 +278,10 @@ impl Running {
     }
 }
 
-/// Returns the line of a kernel's log that says why it ended, or the last one.
+/// Returns the line of a kernel's log that says why it ended: what this program said there, or the panic, or the last.
 fn telling_line(log: &str) -> Option<&str> {
-    let panic = log.lines().find(|l| l.contains("Kernel panic"));
-    panic.or_else(|| log.lines().rfind(|l| !l.trim().is_empty()))
+    let with = |words: &str| log.lines().find(|l| l.contains(words));
+    with("pageyard-lab: ").or(with("Kernel panic")).or_else(|| log.lines().rfind(|l| !l.trim().is_empty()))
 }
 
 impl Drop for Running {
@@ -289,6 +300,8 @@ mod tests {
     fn a_panic_tells_more_than_the_last_line() {
         let log = "[ 1.0] up\n[ 2.0] Kernel panic - not syncing: no memory\n[ 2.1] Kernel Offset: 0x1\n\n";
         assert_eq!(telling_line(log), Some("[ 2.0] Kernel panic - not syncing: no memory"));
+        let told = format!("pageyard-lab: no disk\n{log}");
+        assert_eq!(telling_line(&told), Some("pageyard-lab: no disk"));
         assert_eq!(telling_line("[ 1.0] up\n\n"), Some("[ 1.0] up"));
         assert_eq!(telling_line(""), None);
     }

@@ -59,7 +59,7 @@ impl TestMachine for Host {
         let trace = self.folder.join(format!("host-{}.trace", load.name));
         let mut guard = Guard::start(&self.program)?;
         let made = Made::state(&self.program, load.state, self.seed, &mut guard)?;
-        record(&self.program, &trace, &self.work(load))?;
+        record(&self.program, &trace, &self.work(load), &["--sample-ms", "0"])?;
         made.held_out()?;
         Ok(trace)
     }
@@ -73,16 +73,11 @@ impl TestMachine for Host {
     }
 }
 
-/// Has this program record a load.
-pub(super) fn record(program: &Path, trace: &Path, work: &Work) -> Result<(), String> {
+/// Has this program record a load, with these options of `record`.
+pub(super) fn record(program: &Path, trace: &Path, work: &Work, options: &[&str]) -> Result<(), String> {
     let _ = std::fs::remove_dir_all(trace);
     let mut command = Command::new(program);
-    command
-        .args(["record", "--sample-ms", "0", "-o"])
-        .arg(trace)
-        .arg("--")
-        .arg(program)
-        .args(work.arguments());
+    command.arg("record").args(options).arg("-o").arg(trace).arg("--").arg(program).args(work.arguments());
     let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let done = done.map_err(|e| format!("{} cannot be started again: {e}", program.display()))?;
     if done.status.success() && trace.join("meta.json").is_file() {

@@ -87,6 +87,17 @@ pub const LOADS: [Load; 6] = [
     },
 ];
 
+/// The load under which a reserve for atomic requests grows, in a guest; `what-if` does not run it.
+pub(crate) const RESERVE: Load = Load {
+    name: "reserve",
+    about: "long echo requests whose answers nobody reads, kept in blocks of 8 frames that are asked for without waiting, \
+        then mappings that ask for huge pages",
+    figures: [Figure::SetAside, Figure::Failures, Figure::Fallbacks, Figure::HugeRefused],
+    size: [0, 160],
+    only: &[],
+    state: LIGHT,
+};
+
 impl Load {
     /// Finds a load.
     #[must_use]

@@ -4,21 +4,21 @@
 //!   trivial rules;
 //! * `predict`: replays, written down before anything is measured; `sign`: signs, confusion, intervals;
 //! * `trial`, `counts`, `guard`: one run, its counts, and settings put back whatever happens;
-//! * `place`: where it runs; `host`: here; `guest`, `agent`: in a stock kernel, from one saved state;
+//! * `place`: where it runs; `host`: here; `guest`, `agent`: in a stock kernel, from one saved state or booted anew;
 //! * `cell`: runs in random order; `verdict`: hits, misses and false alarms.
 
 mod agent;
 mod cell;
 mod counts;
 pub mod guard;
-mod guest;
+pub(crate) mod guest;
 mod host;
-mod load;
+pub(crate) mod load;
 mod mapped;
-mod place;
-mod predict;
-mod setting;
-mod sign;
+pub(crate) mod place;
+pub(crate) mod predict;
+pub(crate) mod setting;
+pub(crate) mod sign;
 pub mod trial;
 mod verdict;
 mod work;
@@ -96,8 +96,9 @@ impl Experiment for WhatIf {
         }
         if let Some(package) = &options.guest {
             run.at("booting and ageing the guest", 0, 1);
-            places
-                .push(Box::new(guest::Guest::new(&program, package, &folder, options.seed).map_err(wrong)?));
+            places.push(Box::new(
+                guest::Guest::saved(&program, package, &folder, options.seed).map_err(wrong)?,
+            ));
         }
         let runs = run.samples.unwrap_or(RUNS);
         cell::measure(run, &mut places, &folder, options.seed, runs)

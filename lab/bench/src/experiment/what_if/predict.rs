@@ -4,7 +4,7 @@ use super::load::Load;
 use super::place::TestMachine;
 use super::setting::{SETTINGS, Setting, knobs};
 use crate::error::BenchError;
-use pageyard_replay::what_if::{self, Figure, Figures, Sign, preset};
+use pageyard_replay::what_if::{self, Figure, Figures, Reclaim, Sign, preset};
 use pageyard_trace::Trace;
 use serde::Serialize;
 use std::fs::File;
@@ -122,7 +122,8 @@ fn replayed(
     let mut baseline = place.baseline().clone();
     baseline.extend(trace.meta().settings.clone());
     let knobs = knobs(&baseline, changed);
-    let from = |opening| what_if::replayed(trace, preset, &knobs, opening, &mut |_, _, _| {});
+    let from =
+        |opening| what_if::replayed(trace, preset, &knobs, Reclaim::Imitated, opening, &mut |_, _, _| {});
     OPENINGS.into_iter().map(|opening| Ok(from(opening)?)).collect()
 }
 
@@ -136,18 +137,18 @@ fn unfit(place: &dyn TestMachine, trace: &Trace) -> Result<Option<String>, Bench
 
 /// The predictions as they are written down.
 #[derive(Serialize)]
-struct Written<'a> {
+struct Written<'a, P> {
     seed: u64,
     /// Seconds since 1970.
     written: u64,
-    predictions: &'a [Prediction],
+    predictions: &'a [P],
 }
 
 /// Writes predictions to a file, makes sure that they are on disk, and returns their hash (FNV-1a, 64 bits).
 ///
 /// # Errors
 /// When it cannot be written; no file is left then.
-pub fn write_down(path: &Path, predictions: &[Prediction], seed: u64) -> Result<u64, BenchError> {
+pub fn write_down(path: &Path, predictions: &[impl Serialize], seed: u64) -> Result<u64, BenchError> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let written = Written { seed, written: since.map_or(0, |d| d.as_secs()), predictions };
     let fail = |why: String| BenchError::Report { path: path.display().to_string(), why };
@@ -163,7 +164,8 @@ pub fn write_down(path: &Path, predictions: &[Prediction], seed: u64) -> Result<
     Ok(fnv(text.as_bytes()))
 }
 
-fn fnv(bytes: &[u8]) -> u64 {
+/// Hashes bytes (FNV-1a, 64 bits).
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
@@ -210,7 +212,8 @@ mod tests {
         assert_eq!(hash, fnv(&text));
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!((json["seed"].as_u64(), json["predictions"][0]["load"].as_str()), (Some(7), Some("fork")));
-        let why = write_down(&folder.path().join("no/such/folder"), &[], 7).unwrap_err().to_string();
+        let none: [Prediction; 0] = [];
+        let why = write_down(&folder.path().join("no/such/folder"), &none, 7).unwrap_err().to_string();
         assert!(why.contains("no/such/folder"), "{why}");
     }
 }

@@ -35,6 +35,14 @@ impl Measured {
         Measured { baseline: centre, change: mean(under) - centre, low, high, spread }
     }
 
+    /// Compares pairs of samples, which are redrawn together.
+    #[must_use]
+    pub fn of_pairs(pairs: &[(f64, f64)], seed: u64) -> Measured {
+        let changes: Vec<f64> = pairs.iter().map(|(before, after)| after - before).collect();
+        let before: Vec<f64> = pairs.iter().map(|(before, _)| *before).collect();
+        Measured { baseline: mean(&before), ..Measured::of(&[0.0], &changes, seed) }
+    }
+
     /// Returns the sign: none where the interval holds nothing, or the change is too small to count.
     #[must_use]
     pub fn sign(&self, floor: f64) -> Sign {
@@ -169,6 +177,18 @@ mod tests {
         let little = Measured::of(&[100.0; 6], &[99.0; 6], 1);
         assert_eq!((little.change, little.sign(0.5)), (-1.0, Same));
         assert_eq!(little, Measured::of(&[100.0; 6], &[99.0; 6], 1));
+    }
+
+    #[test]
+    fn pairs_that_change_alike_have_a_sign_however_far_apart_they_are() {
+        let pairs = [(10.0, 12.0), (500.0, 503.0), (90.0, 92.0), (7.0, 9.0), (1000.0, 1002.0)];
+        let paired = Measured::of_pairs(&pairs, 1);
+        assert!(paired.low >= 2.0 && paired.high <= 3.0, "{paired:?}");
+        assert_eq!((paired.baseline, paired.sign(0.5)), (321.4, Same), "less than a twentieth");
+        let fewer = pairs.map(|(before, after)| (before / 100.0, after / 100.0));
+        assert_eq!(Measured::of_pairs(&fewer, 1).sign(0.5), Same, "less than the floor");
+        let halved = pairs.map(|(before, _)| (before, before / 2.0));
+        assert_eq!(Measured::of_pairs(&halved, 1).sign(0.5), Down);
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Work {
             "net" => self.net(&mut rng),
             "huge" => self.huge(&mut rng),
             "atomic" | "pieces" => self.atomic(&mut rng),
+            "reserve" => self.echoes().and_then(|()| self.huge(&mut rng)),
             "age" => self.age(&mut rng),
             "touch" => Mapped::new(self.size.max(1) as usize * PAGE, false).map(|mut m| m.touch()),
             other => return Err(format!("there is no load `{}`", pageyard_replay::text::shown(other))),
@@ -200,13 +201,30 @@ impl Work {
             }
             for _ in 0..self.size / 2 {
                 let sent = sender.send_to(&[7; 1400][..rng.usize(64..1400)], silent.local_addr()?);
-                // What the kernel has no memory for is what is counted; the next one is sent all the same.
-                match sent.map_err(|e| e.raw_os_error()) {
-                    Err(code) if code != Some(ENOBUFS) && code != Some(ENOMEM) => {
-                        return Err(code.map_or(ErrorKind::Other.into(), io::Error::from_raw_os_error));
-                    }
-                    _ => {}
-                }
+                without_memory(sent.map(drop))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers to echo requests, `size` MiB of them, held unread and let go, twice over. The kernel keeps an answer in
+    /// blocks of 8 frames, which it asks for without waiting.
+    fn echoes(&self) -> io::Result<()> {
+        /// Bytes of a request: header and data. Its answer fits the largest packet of the loopback device.
+        const LONG: usize = 60_000;
+        /// The header of an echo request; the kernel fills in the rest.
+        const REQUEST: u8 = 8;
+        let mut request = vec![7; LONG];
+        request[..8].copy_from_slice(&[REQUEST, 0, 0, 0, 0, 0, 0, 0]);
+        let to = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+        for _ in 0..2 {
+            let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
+            let socket =
+                rustix::net::socket_with(AddressFamily::INET, kind, flags, Some(rustix::net::ipproto::ICMP))?;
+            sockopt::set_socket_recv_buffer_size_force(&socket, 1 << 30)?;
+            for _ in 0..(self.size * MIB) / LONG as u64 {
+                let sent = rustix::net::sendto(&socket, &request, rustix::net::SendFlags::empty(), &to);
+                without_memory(sent.map(drop).map_err(io::Error::from))?;
             }
         }
         Ok(())
@@ -228,6 +246,15 @@ impl Work {
         println!("aged");
         io::stdout().flush()?;
         io::stdin().read_to_end(&mut Vec::new()).map(drop)
+    }
+}
+
+/// Takes a datagram for which the kernel had no memory as sent: such requests are what is counted, and the next one is
+/// sent all the same.
+fn without_memory(sent: io::Result<()>) -> io::Result<()> {
+    match sent {
+        Err(e) if matches!(e.raw_os_error(), Some(ENOBUFS | ENOMEM)) => Ok(()),
+        other => other,
     }
 }
 

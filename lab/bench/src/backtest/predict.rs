@@ -1,0 +1,136 @@
+//! Recordings, and what replays of them predict.
+
+use super::machines::{Machines, Options};
+use super::series::{PRESET, Patch, Series};
+
+use crate::error::BenchError;
+use crate::experiment::what_if::load::RESERVE;
+use crate::experiment::what_if::setting::{Baseline, knobs};
+use crate::experiment::what_if::sign::Measured;
+use pageyard_replay::what_if::{self, Figure, Figures, Reclaim};
+use pageyard_trace::Trace;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The recordings of one kernel.
+pub(super) struct Recordings {
+    pub(super) kernel: &'static str,
+    /// Its settings while it was recorded.
+    baseline: Baseline,
+    pub(super) traces: Vec<PathBuf>,
+}
+
+/// What replays say of one claim.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Prediction {
+    /// The patch's subject.
+    pub(super) patch: &'static str,
+    /// The claim, in the order of the patch's.
+    pub(super) claim: usize,
+    /// The figure that shows it.
+    pub(super) figure: Figure,
+    /// Without the patch, and what changes with it, over the recordings.
+    pub(super) predicted: Measured,
+}
+
+/// Records the load on each kernel that predictions start from.
+pub(super) fn record(
+    series: &'static Series,
+    options: &Options,
+    machines: &mut Machines,
+    notes: &mut Vec<String>,
+    progress: &mut dyn FnMut(&'static str, usize, usize),
+) -> Vec<Recordings> {
+    let mut all = Vec::new();
+    let kernels = series.recorded();
+    for (n, kernel) in kernels.iter().enumerate() {
+        let Some(machine) = machines.get_mut(kernel) else { continue };
+        let mut traces = Vec::new();
+        for run in 0..options.runs {
+            progress("recording", n * options.runs + run, kernels.len() * options.runs);
+            let to = options.folder.join(kernel).join(format!("{}.trace", run + 1));
+            let recorded = machine.record(&RESERVE).and_then(|trace| {
+                let _ = std::fs::remove_dir_all(&to);
+                std::fs::rename(&trace, &to).map_err(|e| format!("{} cannot be written: {e}", to.display()))
+            });
+            match recorded {
+                Ok(()) => traces.push(to),
+                Err(why) => notes.push(format!("recording {} of {kernel} is left out: {why}", run + 1)),
+            }
+        }
+        all.push(Recordings { kernel, baseline: machine.baseline().clone(), traces });
+    }
+    all
+}
+
+/// Replays the recordings without each patch and with it. Each recording has an order of free blocks of its own.
+///
+/// # Errors
+/// When a recording cannot be read or replayed.
+pub(super) fn predict(
+    series: &'static Series,
+    recordings: &[Recordings],
+    seed: u64,
+    notes: &mut Vec<String>,
+    progress: &mut dyn FnMut(&'static str, usize, usize),
+) -> Result<Vec<Prediction>, BenchError> {
+    let mut all = Vec::new();
+    for (n, patch) in series.patches.iter().enumerate() {
+        let Some(recordings) = recordings.iter().find(|r| r.kernel == patch.before) else { continue };
+        let mut replays =
+            [Reclaim::Recorded, Reclaim::Imitated].map(|reclaim| (reclaim, [Vec::new(), Vec::new()]));
+        for (at, path) in recordings.traces.iter().enumerate() {
+            progress(
+                "replaying",
+                n * recordings.traces.len() + at,
+                series.patches.len() * recordings.traces.len(),
+            );
+            let trace = Trace::open(path)?;
+            if let Some(why) = what_if::unfit(&trace)? {
+                notes.push(format!("{} predicts nothing: {why}", path.display()));
+                continue;
+            }
+            for (reclaim, [without, with]) in &mut replays {
+                if patch.claims.iter().any(|claim| claim.decided == *reclaim) {
+                    without.push(replayed(&trace, recordings, patch.without(), *reclaim, at)?);
+                    with.push(replayed(&trace, recordings, patch.with(), *reclaim, at)?);
+                }
+            }
+        }
+        for (claim, of) in patch.claims.iter().enumerate() {
+            let replays = replays.iter().find(|(reclaim, _)| *reclaim == of.decided);
+            let Some((_, [without, with])) = replays.filter(|(_, [without, _])| !without.is_empty()) else {
+                continue;
+            };
+            let figure = |f: &Figures| f.get(of.figure);
+            let pairs: Vec<(f64, f64)> = without.iter().map(figure).zip(with.iter().map(figure)).collect();
+            let predicted = Measured::of_pairs(&pairs, seed);
+            all.push(Prediction { patch: patch.subject, claim, figure: of.figure, predicted });
+        }
+    }
+    Ok(all)
+}
+
+fn replayed(
+    trace: &Trace,
+    recordings: &Recordings,
+    rules: Vec<(String, String)>,
+    reclaim: Reclaim,
+    at: usize,
+) -> Result<Figures, BenchError> {
+    let mut baseline = recordings.baseline.clone();
+    baseline.extend(trace.meta().settings.clone());
+    let mut all = knobs(&baseline, None);
+    all.extend(rules);
+    // The ascending order, 0, has all first blocks in one pageblock.
+    let opening = at as u64 + 1;
+    Ok(what_if::replayed(trace, PRESET, &all, reclaim, opening, &mut |_, _, _| {})?)
+}
+
+impl Patch {
+    /// Returns its prediction of a claim.
+    pub(super) fn predicted(&self, claim: usize, predictions: &[Prediction]) -> Option<Measured> {
+        let of = predictions.iter().find(|p| p.patch == self.subject && p.claim == claim)?;
+        Some(of.predicted)
+    }
+}
