@@ -84,12 +84,14 @@ class Guests:
 
 def packaged(folder):
     """Returns the kernel of a package that is unpacked in a folder, and its version."""
-    kernels = sorted((folder / "boot").glob("vmlinuz-*"))
+    # Since 6.19 the distribution's kernel lies among its modules.
+    kernels = sorted([*(folder / "boot").glob("vmlinuz-*"), *(folder / "usr/lib/modules").glob("*/vmlinuz")])
     if len(kernels) != 1:
         raise SystemExit(
-            f"error: {folder}/boot has {len(kernels)} kernels, not one: unpack one package there with `dpkg-deb -x`"
+            f"error: {folder} has {len(kernels)} kernels, not one: unpack one kernel's packages there with `dpkg-deb -x`"
         )
-    version = kernels[0].name.removeprefix("vmlinuz-").split(".")[:2]
+    release = kernels[0].parent.name if kernels[0].name == "vmlinuz" else kernels[0].name.removeprefix("vmlinuz-")
+    version = release.split(".")[:2]
     if len(version) != 2 or not all(part.isdecimal() for part in version):
         raise SystemExit(f"error: {kernels[0]} does not say which version it is")
     return kernels[0], ".".join(version)
