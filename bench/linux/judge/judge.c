@@ -8,13 +8,14 @@
  * are replaced by our own for that time: what reclaims for a request, what compacts for it, and the killer. The
  * background reclaimer is woken by the kernel, and played. Everything else is the kernel's own code.
  */
-#include <linux/compaction.h>
 #include <linux/delay.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/kthread.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
+/* In 6.1 it needs what comes before it. */
+#include <linux/compaction.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/pagemap.h>
