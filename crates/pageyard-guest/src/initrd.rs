@@ -131,7 +131,7 @@ pub fn kernel(package: &Path) -> Result<PathBuf, String> {
     here(&package.join("boot")).or_else(|| releases.into_iter().find_map(|release| here(&release))).ok_or_else(|| {
         format!(
             "{} has no kernel: unpack a package there, as with `apt-get download linux-image-6.12-cloud-amd64` and \
-             `dpkg-deb -x`; from 6.19 on also its linux-binary- and linux-modules-",
+             `dpkg-deb -x`; from 6.19 on a kernel is in linux-binary-RELEASE and linux-modules-RELEASE",
             package.display()
         )
     })

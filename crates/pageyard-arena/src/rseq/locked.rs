@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Nanoseconds from which it is dear: between the 3 of Zen 3, where a biased pair was measured to be dearer, and the
-/// 4.9 of Zen 5, where it takes 0.58 to 0.75 times as long.
+/// 4.9 of Zen 5, where it takes 0.57 to 0.75 times as long.
 const DEAR_NS: f64 = 4.0;
 /// Compare-and-swaps of a sample, and samples, of which the fastest counts: 0.2 ms at most, once a process.
 const TIMES: u32 = 4096;

@@ -500,7 +500,7 @@ fn a_replays_reclaimer_ends_a_boost_with_each_look_and_sleeps_once_enough_is_fre
         opening.zones[0].boost = Frames(4 * high);
         engine.open(&opening).unwrap();
         engine.kswapd_follows(|_| false);
-        assert_eq!(zone().boost, Frames(4 * high), "nobody has woken it");
+        assert_eq!(zone().boost, Frames(4 * high), "the reclaimer sleeps");
         // Too little is free with the boost, so the request fails, and wakes it.
         engine.alloc(&CX, &single).unwrap_err();
         engine.kswapd_follows(|_| false);

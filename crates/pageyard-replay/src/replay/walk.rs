@@ -55,7 +55,7 @@ pub trait Calls {
     fn halve(&mut self, cx: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError>;
 }
 
-/// What a request has done before it is refused.
+/// How far a request has gone before it is refused.
 ///
 /// # Linux
 /// `__alloc_pages_direct_reclaim`: it reclaims, then empties all lists and tries once more. What an engine does last,

@@ -25,7 +25,7 @@ pub fn preset(kernel: &str) -> Option<&'static str> {
     JUDGED.into_iter().find(|judged| *judged == name)
 }
 
-/// What frees memory in a replay while it is short.
+/// The source of free memory in a replay that runs short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaim {
     /// The recorded reclaimers alone, when they did. The replay shows what the engine's own choices make of what was

@@ -64,7 +64,7 @@ pub struct Backtest {
     pub seed: u64,
     /// The release of each kernel, by the series' name for it.
     pub kernels: BTreeMap<String, String>,
-    /// What the predictions rest on.
+    /// The recordings that the predictions rest on.
     pub recordings: Vec<RecordingDocument>,
     /// The hash of the predictions as they were written down before the first measured run (FNV-1a, 64 bits).
     pub predictions_hash: String,
@@ -74,7 +74,7 @@ pub struct Backtest {
     pub patches: Vec<PatchDocument>,
     /// How many of them agree.
     pub score: Score,
-    /// What was left out, and why.
+    /// Omissions, each with its reason.
     pub notes: Vec<String>,
     /// How it was made.
     pub made: Made,
@@ -97,15 +97,15 @@ pub struct RecordingDocument {
 }
 
 impl RecordingDocument {
-    /// Lists the recordings of a kernel, with the hashes of their rows.
+    /// Lists the recordings of a kernel that can be read, with the hashes of their rows.
     pub(super) fn of(recordings: &Recordings) -> impl Iterator<Item = RecordingDocument> {
-        recordings.traces.iter().map(|trace| RecordingDocument {
-            kernel: recordings.kernel.to_owned(),
-            trace: trace.display().to_string(),
-            rows_hash: format!(
-                "{:016x}",
-                fnv(&std::fs::read(trace.join("events.parquet")).unwrap_or_default())
-            ),
+        recordings.traces.iter().filter_map(|trace| {
+            let rows = std::fs::read(trace.join("events.parquet")).ok()?;
+            Some(RecordingDocument {
+                kernel: recordings.kernel.to_owned(),
+                trace: trace.display().to_string(),
+                rows_hash: format!("{:016x}", fnv(&rows)),
+            })
         })
     }
 }
@@ -140,10 +140,10 @@ pub struct ClaimRow {
     pub claimed: Sign,
     /// Whether requests alone decide it: then it is predicted without reclaim of the engine's own.
     pub decided_by_requests: bool,
-    /// What replays predicted; left out where none could.
+    /// The prediction of replays; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Change>,
-    /// What was measured; left out where it was not.
+    /// The measurement; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Change>,
 }

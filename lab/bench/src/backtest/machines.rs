@@ -7,7 +7,7 @@ use crate::experiment::what_if::place::TestMachine;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a backtest is told.
+/// The settings of a backtest.
 pub struct Options {
     /// This program, which guests run.
     pub program: PathBuf,

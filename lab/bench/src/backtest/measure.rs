@@ -5,7 +5,7 @@ use crate::experiment::what_if::load::RESERVE;
 use pageyard_replay::what_if::Figures;
 use std::collections::BTreeMap;
 
-/// What was counted, by kernel.
+/// The counts of each run, by kernel.
 pub(super) type Runs = BTreeMap<&'static str, Vec<Figures>>;
 
 /// Runs the load once on each kernel, in random order, and that as often as was asked for.

@@ -2,7 +2,6 @@
 
 use super::machines::{Machines, Options};
 use super::series::{PRESET, Patch, Series};
-
 use crate::error::BenchError;
 use crate::experiment::what_if::load::RESERVE;
 use crate::experiment::what_if::setting::{Baseline, knobs};
@@ -10,7 +9,7 @@ use crate::experiment::what_if::sign::Measured;
 use pageyard_replay::what_if::{self, Figure, Figures, Reclaim};
 use pageyard_trace::Trace;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The recordings of one kernel.
 pub(super) struct Recordings {
@@ -63,17 +62,15 @@ pub(super) fn record(
     all
 }
 
-/// Replays the recordings without each patch and with it. Each recording has an order of free blocks of its own.
-///
-/// # Errors
-/// When a recording cannot be read or replayed.
+/// Replays the recordings without each patch and with it. Each recording has an order of free blocks of its own. One
+/// that cannot be read or replayed is a note, and predicts nothing.
 pub(super) fn predict(
     series: &'static Series,
     recordings: &[Recordings],
     seed: u64,
     notes: &mut Vec<String>,
     progress: &mut dyn FnMut(&'static str, usize, usize),
-) -> Result<Vec<Prediction>, BenchError> {
+) -> Vec<Prediction> {
     let mut all = Vec::new();
     for (n, patch) in series.patches.iter().enumerate() {
         let Some(recordings) = recordings.iter().find(|r| r.kernel == patch.before) else { continue };
@@ -85,15 +82,23 @@ pub(super) fn predict(
                 n * recordings.traces.len() + at,
                 series.patches.len() * recordings.traces.len(),
             );
-            let trace = Trace::open(path)?;
-            if let Some(why) = what_if::unfit(&trace)? {
-                notes.push(format!("{} predicts nothing: {why}", path.display()));
-                continue;
-            }
             for (reclaim, [without, with]) in &mut replays {
-                if patch.claims.iter().any(|claim| claim.decided == *reclaim) {
-                    without.push(replayed(&trace, recordings, patch.without(), *reclaim, at)?);
-                    with.push(replayed(&trace, recordings, patch.with(), *reclaim, at)?);
+                if patch.claims.iter().all(|claim| claim.decided != *reclaim) {
+                    continue;
+                }
+                let replayed = |rules| replayed(path, recordings, rules, *reclaim, at);
+                match replayed(patch.without()).and_then(|before| Ok((before, replayed(patch.with())?))) {
+                    Ok((before, after)) => {
+                        without.push(before);
+                        with.push(after);
+                    }
+                    Err(why) => {
+                        let note = format!("{} predicts nothing: {why}", path.display());
+                        // Another patch or kind of replay may have said so.
+                        if !notes.contains(&note) {
+                            notes.push(note);
+                        }
+                    }
                 }
             }
         }
@@ -108,23 +113,27 @@ pub(super) fn predict(
             all.push(Prediction { patch: patch.subject, claim, figure: of.figure, predicted });
         }
     }
-    Ok(all)
+    all
 }
 
 fn replayed(
-    trace: &Trace,
+    path: &Path,
     recordings: &Recordings,
     rules: Vec<(String, String)>,
     reclaim: Reclaim,
     at: usize,
 ) -> Result<Figures, BenchError> {
+    let trace = Trace::open(path)?;
+    if let Some(why) = what_if::unfit(&trace)? {
+        return Err(BenchError::Settings { why });
+    }
     let mut baseline = recordings.baseline.clone();
     baseline.extend(trace.meta().settings.clone());
     let mut all = knobs(&baseline, None);
     all.extend(rules);
     // The ascending order, 0, has all first blocks in one pageblock.
     let opening = at as u64 + 1;
-    Ok(what_if::replayed(trace, PRESET, &all, reclaim, opening, &mut |_, _, _| {})?)
+    Ok(what_if::replayed(&trace, PRESET, &all, reclaim, opening, &mut |_, _, _| {})?)
 }
 
 impl Patch {
