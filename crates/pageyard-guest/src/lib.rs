@@ -5,6 +5,7 @@
 //! | [`request`] | a request as a guest's module reads it |
 //! | [`exchange`] | the file through which a replaying guest is told its steps, and answers |
 //! | [`emulator`] | the emulator's command |
+//! | [`prepare`] | a kernel made ready: downloaded, or built from sources |
 //! | [`initrd`] | a guest's initial file system |
 //! | [`launch`] | a guest that runs a script, as the program `pageyard-guest` starts it |
 //! | [`guest`] | a guest with an exchange, the end of one that makes no progress, why one failed |
@@ -16,5 +17,6 @@ pub mod exchange;
 pub mod guest;
 pub mod initrd;
 pub mod launch;
+pub mod prepare;
 pub mod replay;
 pub mod request;

@@ -1,7 +1,7 @@
 //! `pageyard-lab backtest`: a posted series, predicted from recordings and then measured in the kernels themselves.
 
 use clap::Args;
-use pageyard_bench::backtest::{self, Options, RUNS, Series, SeriesDocument};
+use pageyard_bench::backtest::{self, Options, RUNS, Series, SeriesDocument, Sources};
 use pageyard_bench::machine::{CHECKED_BUILD, CHECKED_BUILD_WARNING};
 use pageyard_cli::output::{Failure, print, show};
 use pageyard_cli::progress::Progress;
@@ -25,6 +25,20 @@ pub struct Backtest {
     /// be given several times. What needs another kernel is left out
     #[arg(long, value_name = "NAME=FOLDER", value_parser = knob, requires = "series")]
     kernel: Vec<(String, String)>,
+
+    /// Build kernels from the sources of a kernel in a folder: without a patch and with each `--patch`
+    #[arg(long, value_name = "FOLDER", requires = "patch")]
+    sources: Option<PathBuf>,
+
+    /// Build a kernel that is in no release, by the series' name for it, with a patch in a file; the patch's claims are
+    /// measured between a kernel that is built without it and one with it
+    #[arg(long, value_name = "NAME=FILE", value_parser = knob, requires = "sources")]
+    patch: Vec<(String, String)>,
+
+    /// For patches: the folder bench/linux/judge of Pageyard, which has the script that builds kernels
+    /// [default: PAGEYARD_JUDGE, or looked for above the current folder and above the command]
+    #[arg(long, value_name = "FOLDER", requires = "sources")]
+    judge: Option<PathBuf>,
 
     /// Recordings of each kernel, and measured runs of each
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = runs)]
@@ -51,6 +65,11 @@ fn runs(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Returns the paths behind names.
+fn paths(named: Vec<(String, String)>) -> Vec<(String, PathBuf)> {
+    named.into_iter().map(|(name, path)| (name, path.into())).collect()
+}
+
 impl Backtest {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Result<(), Failure> {
@@ -59,7 +78,7 @@ impl Backtest {
             let known: Vec<&str> = backtest::ALL.iter().map(|s| s.name).collect();
             Failure(format!("there is no series `{name}`; there are {}", known.join(", ")))
         })?;
-        if self.kernel.is_empty() {
+        if self.kernel.is_empty() && self.sources.is_none() {
             return Err(Failure(format!(
                 "{name} is measured on {}: give those there are, as in --kernel 7.2=FOLDER, each with a package unpacked \
                  in it (`apt-get download` and `dpkg-deb -x`)",
@@ -72,9 +91,13 @@ impl Backtest {
         if CHECKED_BUILD {
             eprintln!("pageyard-lab: {CHECKED_BUILD_WARNING}");
         }
+        let judge = self.judge.or_else(|| std::env::var_os("PAGEYARD_JUDGE").map(PathBuf::from));
+        let patches = paths(self.patch);
+        let sources = self.sources.map(|tree| Sources { tree, patches, judge });
         let options = Options {
             program: std::env::current_exe()?,
-            kernels: self.kernel.into_iter().map(|(name, folder)| (name, folder.into())).collect(),
+            kernels: paths(self.kernel),
+            sources,
             runs: self.runs,
             seed: self.seed,
             folder: self.keep,

@@ -1,11 +1,11 @@
-//! A Linux kernel as an engine: which one, what it is given, and who makes it ready for a guest.
+//! A Linux kernel as an engine: which one, and what it is given.
 
 use crate::error::ReplayError;
 use crate::text::shown;
+use pageyard_guest::prepare;
 use pageyard_linux::Config;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// The prefix of these engines' names.
 const PREFIX: &str = "kernel:";
@@ -94,9 +94,8 @@ impl KernelSpec {
         }
     }
 
-    /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for
-    /// it. Returns the kernel's image and the initial file system. A build from sources takes minutes; `waiting` is
-    /// told how many seconds it has taken so far.
+    /// Makes the kernel ready: downloads or builds it, and builds the module for it. Returns the kernel's image and the
+    /// initial file system. A build from sources takes minutes; `waiting` is told how many seconds it has taken so far.
     ///
     /// # Errors
     /// The script's last message.
@@ -105,30 +104,10 @@ impl KernelSpec {
         judge: &Path,
         waiting: &mut dyn FnMut(u64),
     ) -> Result<(PathBuf, PathBuf), String> {
-        let script = judge.join("prepare");
-        let mut command = Command::new(&script);
-        command.arg(&self.tree).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(patch) = &self.patch {
-            command.arg("--patch").arg(patch);
-        }
-        let fails = |why| format!("{} does not start: {why}", script.display());
-        let mut child = command.spawn().map_err(fails)?;
-        let begun = Instant::now();
-        // What it prints is a few lines, which a pipe holds.
-        while child.try_wait().map_err(fails)?.is_none() {
-            waiting(begun.elapsed().as_secs());
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let output = child.wait_with_output().map_err(fails)?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let word = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(PathBuf::from);
-        match (output.status.success(), word("kernel "), word("initrd ")) {
-            (true, Some(kernel), Some(initrd)) => Ok((kernel, initrd)),
-            _ => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.trim_end();
-                Err(said.strip_prefix("error: ").unwrap_or(said).to_owned())
-            }
+        let said = prepare::run(judge, Path::new(&self.tree), self.patch.as_deref(), &[], waiting)?;
+        match (said.path("kernel "), said.path("initrd ")) {
+            (Some(kernel), Some(initrd)) => Ok((kernel, initrd)),
+            _ => Err("`prepare` named no kernel".into()),
         }
     }
 }
@@ -168,30 +147,6 @@ fn nearest(version: (u32, u32)) -> Option<Config> {
     Config::preset(presets.get(at)?.1)
 }
 
-/// Finds the folder with the judge's script: the one asked for, or `bench/linux/judge` below a folder that holds this
-/// one, or the command's.
-pub(crate) fn find_judge(asked: Option<&Path>) -> Result<PathBuf, String> {
-    let is_one = |folder: &Path| folder.join("prepare").is_file() && folder.join("replay.c").is_file();
-    if let Some(asked) = asked {
-        return match is_one(asked) {
-            true => Ok(asked.to_owned()),
-            false => Err(format!(
-                "{} has no `prepare` and no `replay.c`; it should be bench/linux/judge of Pageyard",
-                asked.display()
-            )),
-        };
-    }
-    let beside = |path: std::io::Result<PathBuf>| {
-        let path = path.ok()?;
-        path.ancestors().map(|a| a.join("bench/linux/judge")).find(|folder| is_one(folder))
-    };
-    beside(std::env::current_dir()).or_else(|| beside(std::env::current_exe())).ok_or_else(|| {
-        "a kernel needs the module that replays in it, and it is not beside this command; name the folder bench/linux/judge of \
-         Pageyard with --judge or in PAGEYARD_JUDGE"
-            .to_owned()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,12 +180,6 @@ mod tests {
         assert!(spec.has_sources());
         assert_eq!(spec.reference.name, "linux-6.12", "the last one before it");
         std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_folder_that_is_not_the_judges_is_refused() {
-        let why = find_judge(Some(Path::new("/"))).unwrap_err();
-        assert!(why.contains("bench/linux/judge"), "{why}");
     }
 
     #[test]

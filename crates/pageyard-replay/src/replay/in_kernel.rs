@@ -12,7 +12,7 @@ use super::opening::BELOW_A_PAGEBLOCK;
 use super::progress::Progress;
 use super::report::{EngineReport, Seconds};
 use super::trial::{CallTotals, Run, Trial};
-use crate::engine::kernel::{self, KernelSpec};
+use crate::engine::kernel::KernelSpec;
 use crate::error::ReplayError;
 use crate::limits;
 use crate::machine::Mapping;
@@ -20,6 +20,7 @@ use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{MapError, MemoryMap, Order, PageAllocator, Pfn, Region};
 use pageyard_guest::exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
 use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
+use pageyard_guest::prepare;
 use pageyard_linux::{Config, LinuxAllocator};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ impl KernelTrial<'_> {
             need,
             "replay on a smaller machine (--memory)",
         )?;
-        let judge = kernel::find_judge(self.judge).map_err(|why| self.fail(why))?;
+        let judge = prepare::find_judge(self.judge).map_err(|why| self.fail(why))?;
         let label = self.trial.spec.label();
         let mut waiting = |seconds| progress(Progress::Preparing(label), seconds, 0);
         let (kernel, initrd) = self.kernel.prepare(&judge, &mut waiting).map_err(|why| self.fail(why))?;

@@ -1,5 +1,6 @@
 //! The table as a document: what was claimed, predicted and measured, and whether it agrees.
 
+use super::machines::Built;
 use super::measure::Runs;
 use super::predict::{Prediction, Recordings};
 use super::series::{self, Claim, Patch, Series};
@@ -64,6 +65,8 @@ pub struct Backtest {
     pub seed: u64,
     /// The release of each kernel, by the series' name for it.
     pub kernels: BTreeMap<String, String>,
+    /// Those that were built from sources.
+    pub built: Vec<Built>,
     /// The recordings that the predictions rest on.
     pub recordings: Vec<RecordingDocument>,
     /// The hash of the predictions as they were written down before the first measured run (FNV-1a, 64 bits).
@@ -118,7 +121,7 @@ pub struct PatchDocument {
     pub subject: &'static str,
     /// Who posted it and when, and what became of it.
     pub posted: &'static str,
-    /// The kernel without it.
+    /// The kernel without it that it is measured against.
     pub before: &'static str,
     /// The kernel with it.
     pub after: &'static str,

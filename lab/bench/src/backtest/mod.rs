@@ -14,7 +14,7 @@ pub mod series;
 mod text;
 
 pub use document::{Backtest, SeriesDocument};
-pub use machines::Options;
+pub use machines::{Built, Options, Sources};
 pub use series::{ALL, Series};
 
 use crate::error::BenchError;
@@ -40,8 +40,8 @@ pub fn run(
     progress: &mut dyn FnMut(&'static str, usize, usize),
 ) -> Result<Backtest, BenchError> {
     let mut notes = Vec::new();
-    let machines = machines(series, options, &mut notes)?;
-    backtest(series, options, machines, notes, progress)
+    let (machines, built) = machines(series, options, &mut notes, progress)?;
+    backtest(series, options, machines, built, notes, progress)
 }
 
 /// The same on machines that are there already.
@@ -49,6 +49,7 @@ fn backtest(
     series: &'static Series,
     options: &Options,
     mut machines: Machines,
+    built: Vec<Built>,
     mut notes: Vec<String>,
     progress: &mut dyn FnMut(&'static str, usize, usize),
 ) -> Result<Backtest, BenchError> {
@@ -67,6 +68,7 @@ fn backtest(
         runs: options.runs,
         seed: options.seed,
         kernels: machines.iter().map(|(name, m)| ((*name).to_owned(), m.kernel().to_owned())).collect(),
+        built,
         recordings: recordings.iter().flat_map(RecordingDocument::of).collect(),
         predictions_hash: format!("{hash:016x}"),
         prediction_seconds: seconds,
@@ -138,6 +140,7 @@ mod tests {
         Options {
             program: "/bin/true".into(),
             kernels: Vec::new(),
+            sources: None,
             runs: 3,
             seed: 1,
             folder: folder.to_owned(),
@@ -156,7 +159,8 @@ mod tests {
         let machines = Machines::from([("7.0", machine(3.0, false)), ("7.1", machine(1.0, true))]);
         let series = Series::find("highatomic").unwrap();
         let done =
-            backtest(series, &options(folder.path()), machines, Vec::new(), &mut |_, _, _| {}).unwrap();
+            backtest(series, &options(folder.path()), machines, Vec::new(), Vec::new(), &mut |_, _, _| {})
+                .unwrap();
         let row = &done.patches[0].claims[0];
         assert_eq!((row.figure, row.claimed, row.decided_by_requests), (Figure::SetAside, Sign::Down, true));
         let measured = row.measured.unwrap();
@@ -194,5 +198,6 @@ mod tests {
         let why = with("7.0");
         assert!(why.contains("7.0 is left out") && why.contains("has no kernel"), "{why}");
         assert!(why.contains("7.3 was not given"), "{why}");
+        assert!(why.contains("7.2+skip was not given") && why.contains("--sources and --patch"), "{why}");
     }
 }

@@ -62,8 +62,8 @@ pub(super) fn record(
     all
 }
 
-/// Replays the recordings without each patch and with it. Each recording has an order of free blocks of its own. One
-/// that cannot be read or replayed is a note, and predicts nothing.
+/// Replays the recordings without each patch and with it. A recording that does not tell the order of free blocks gets
+/// one of its own. One that cannot be read or replayed is a note, and predicts nothing.
 pub(super) fn predict(
     series: &'static Series,
     recordings: &[Recordings],
@@ -73,7 +73,7 @@ pub(super) fn predict(
 ) -> Vec<Prediction> {
     let mut all = Vec::new();
     for (n, patch) in series.patches.iter().enumerate() {
-        let Some(recordings) = recordings.iter().find(|r| r.kernel == patch.before) else { continue };
+        let Some(recordings) = recordings.iter().find(|r| r.kernel == patch.recorded) else { continue };
         let mut replays =
             [Reclaim::Recorded, Reclaim::Imitated].map(|reclaim| (reclaim, [Vec::new(), Vec::new()]));
         for (at, path) in recordings.traces.iter().enumerate() {

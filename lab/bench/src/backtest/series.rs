@@ -20,9 +20,11 @@ pub struct Patch {
     pub subject: &'static str,
     /// Who posted it and when, and what became of it.
     pub posted: &'static str,
-    /// The kernel without it. Loads are recorded on it.
+    /// The kernel without it that loads are recorded on.
+    pub recorded: &'static str,
+    /// The kernel without it that it is measured against.
     pub before: &'static str,
-    /// The kernel with it. Others of its changes are measured along with it.
+    /// The kernel with it. Between releases, others of its changes are measured along with it.
     pub after: &'static str,
     /// The release whose rules a replay begins with.
     pub release: Version,
@@ -60,6 +62,7 @@ pub const ALL: [Series; 1] = [Series {
         Patch {
             subject: "mm/page_alloc: don't increase highatomic reserve after pcp alloc",
             posted: "Frank van der Linden, 20 March 2026; merged in 7.1",
+            recorded: "7.0",
             before: "7.0",
             after: "7.1",
             release: Version(7, 0),
@@ -79,7 +82,8 @@ pub const ALL: [Series; 1] = [Series {
         Patch {
             subject: "mm/page_alloc: skip high atomic reservation at or below costly order",
             posted: "JP Kobryn, 18 May 2026; not merged",
-            before: "7.2",
+            recorded: "7.2",
+            before: "7.2+none",
             after: "7.2+skip",
             release: Version(7, 2),
             rule: ("highatomic_growth", "costly"),
@@ -93,6 +97,7 @@ pub const ALL: [Series; 1] = [Series {
         Patch {
             subject: "mm/page_alloc: use existing highatomic reserves on the buddy fastpath",
             posted: "JP Kobryn, v3, 22 June 2026; merged in 7.3",
+            recorded: "7.2",
             before: "7.2",
             after: "7.3",
             release: Version(7, 2),
@@ -117,10 +122,11 @@ impl Series {
         ALL.iter().find(|series| series.name == name)
     }
 
-    /// Returns the kernels that it is measured on, each once.
+    /// Returns the kernels that it is recorded and measured on, each once.
     #[must_use]
     pub fn kernels(&self) -> Vec<&'static str> {
-        let mut kernels: Vec<&str> = self.patches.iter().flat_map(|p| [p.before, p.after]).collect();
+        let mut kernels: Vec<&str> =
+            self.patches.iter().flat_map(|p| [p.recorded, p.before, p.after]).collect();
         kernels.sort_unstable();
         kernels.dedup();
         kernels
@@ -129,13 +135,19 @@ impl Series {
     /// Returns the kernels that loads are recorded on, each once.
     #[must_use]
     pub fn recorded(&self) -> Vec<&'static str> {
-        let mut kernels: Vec<&str> = self.patches.iter().map(|p| p.before).collect();
+        let mut kernels: Vec<&str> = self.patches.iter().map(|p| p.recorded).collect();
         kernels.dedup();
         kernels
     }
 }
 
 impl Patch {
+    /// Returns whether it is in no release: its kernels are built from sources, without it and with it.
+    #[must_use]
+    pub fn is_unmerged(&self) -> bool {
+        self.after.contains('+')
+    }
+
     /// Returns the rules without it, as knobs on [`PRESET`]: those that its release has otherwise.
     #[must_use]
     pub fn without(&self) -> Vec<(String, String)> {
@@ -191,8 +203,11 @@ mod tests {
     fn a_series_has_a_dozen_claims_and_names_its_kernels_once() {
         let series = Series::find("highatomic").unwrap();
         assert_eq!(series.patches.iter().map(|p| p.claims.len()).sum::<usize>(), 12);
-        assert_eq!(series.kernels(), ["7.0", "7.1", "7.2", "7.2+skip", "7.3"]);
+        assert_eq!(series.kernels(), ["7.0", "7.1", "7.2", "7.2+none", "7.2+skip", "7.3"]);
         assert_eq!(series.recorded(), ["7.0", "7.2"]);
+        let unmerged: Vec<&Patch> = series.patches.iter().filter(|p| p.is_unmerged()).collect();
+        assert_eq!(unmerged.iter().map(|p| p.after).collect::<Vec<_>>(), ["7.2+skip"]);
+        assert!(unmerged.iter().all(|p| p.posted.contains("not merged")));
         assert!(Series::find("none").is_none());
     }
 }

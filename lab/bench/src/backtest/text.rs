@@ -1,6 +1,7 @@
 //! The table as text of 78 columns, for a mail.
 
 use super::document::{Backtest, ClaimRow, PatchDocument};
+use super::machines::Built;
 use pageyard_replay::what_if::Sign;
 use std::fmt::Write;
 
@@ -48,7 +49,8 @@ impl Backtest {
             self.prediction_seconds, self.predictions_hash
         ));
         for (name, release) in self.kernels.iter().filter(|(_, release)| !release.is_empty()) {
-            line(&format!("{name} is {release}."));
+            let built = self.built.iter().find(|built| built.kernel == name).map(Built::how);
+            line(&format!("{name} is {release}{}.", built.unwrap_or_default()));
         }
         for patch in &self.patches {
             patch.write(&mut text);
@@ -76,6 +78,17 @@ impl Backtest {
         }
         self.notes.iter().for_each(|note| line(&format!("Note: {note}")));
         text
+    }
+}
+
+impl Built {
+    /// Returns what its sources are and which patch was applied, behind its name.
+    fn how(&self) -> String {
+        let with = match (&self.patch, &self.patch_hash) {
+            (Some(patch), Some(hash)) => format!("with {patch} ({hash})"),
+            _ => "without a patch".into(),
+        };
+        format!(", built from {} {with}", self.sources)
     }
 }
 
