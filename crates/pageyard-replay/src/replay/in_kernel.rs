@@ -155,6 +155,8 @@ impl KernelTrial<'_> {
             requests,
             first_otherwise: first.map(|(request, _)| request),
             parted,
+            beside: None,
+            answered: answers.frames().map(|(step, got)| (recorded[step as usize], got)).collect(),
         };
         let reading = KernelEngine::new(build()?, &map, machine.cpus, &steps, Some(answers));
         let (counts, mut report) = read(&trial, &reading, &lost)?;
@@ -594,6 +596,8 @@ mod tests {
             requests: 310_967,
             first_otherwise: None,
             parted: None,
+            beside: None,
+            answered: Vec::new(),
         };
         ours.in_kernel(ours.seconds, in_kernel);
         let json = serde_json::to_value(&ours).unwrap();

@@ -1,6 +1,6 @@
 //! A kernel's replay as text: what it adds to its report, and engines side by side.
 
-use super::kernel_report::{InKernel, Parted};
+use super::kernel_report::{Beside, InKernel, Parted};
 use super::report::EngineReport;
 use super::timeline::Sample;
 use crate::text::{count, percent, shown};
@@ -42,8 +42,35 @@ impl InKernel {
             Some(first) => writeln!(f, "; request {} is the first that did not", count(first))?,
             None => writeln!(f)?,
         }
-        self.parted.as_ref().map_or(Ok(()), |parted| parted.write_text(f))
+        self.parted.as_ref().map_or(Ok(()), |parted| parted.write_text(f))?;
+        self.beside.as_ref().map_or(Ok(()), |beside| beside.write_text(self.requests, f))
     }
+}
+
+impl Beside {
+    fn write_text(&self, requests: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = shown(&self.engine);
+        let others = count(self.other_frame);
+        writeln!(
+            f,
+            "  and           {others} of {} requests got another frame than in {name}",
+            count(requests)
+        )?;
+        let Some(first) = &self.first else { return Ok(()) };
+        writeln!(
+            f,
+            "  the first     request {}: {} on CPU {}: {} here, {} there",
+            count(first.number),
+            first.request,
+            first.cpu,
+            got(first.here),
+            got(first.there)
+        )
+    }
+}
+
+fn got(pfn: Option<u64>) -> String {
+    pfn.map_or("nothing".to_owned(), |pfn| format!("frame {pfn}"))
 }
 
 /// Returns a request in words.
@@ -56,7 +83,6 @@ pub(super) fn described(request: &Request) -> String {
 
 impl Parted {
     fn write_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let got = |pfn: Option<u64>| pfn.map_or("nothing".to_owned(), |pfn| format!("frame {pfn}"));
         let (kernel, reference) = (got(self.kernel), got(self.reference));
         write!(
             f,

@@ -1,6 +1,7 @@
 //! The part of a report that only a replay in a kernel has.
 
-use pageyard::Counter;
+use pageyard::{Counter, Pfn};
+use pageyard_guest::exchange::Step;
 use serde::Serialize;
 
 /// The counters that a replay in a kernel keeps.
@@ -29,6 +30,45 @@ pub struct InKernel {
     /// That request, and why it was; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parted: Option<Parted>,
+    /// Its requests beside those of the first kernel of the replay; left out for that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+    /// The answers that this comparison rests on.
+    #[serde(skip)]
+    pub answered: Answered,
+}
+
+/// What each request got: the step that asked, and the frame.
+pub type Answered = Vec<(Step, Option<Pfn>)>;
+
+/// How many requests two kernels answered with different frames. A kernel that needs frames itself which the other does
+/// not need differs in those, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Beside {
+    /// The other kernel.
+    pub engine: String,
+    /// Requests that got another frame than there.
+    pub other_frame: u64,
+    /// The first of them; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<FirstOther>,
+}
+
+/// The first request that two kernels answered with different frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FirstOther {
+    /// Its number, counted from 0.
+    pub number: u64,
+    /// The request, in words.
+    pub request: String,
+    /// On which CPU.
+    pub cpu: u16,
+    /// Its frame here, by its number in the recording; null where it was refused.
+    pub here: Option<u64>,
+    /// Its frame there.
+    pub there: Option<u64>,
 }
 
 /// The first request that a kernel and its reference answered with different frames.

@@ -17,6 +17,7 @@ mod in_kernel_text;
 mod kernel_engine;
 mod kernel_plan;
 mod kernel_report;
+mod kernels_beside;
 mod merged;
 mod moved;
 mod opening;

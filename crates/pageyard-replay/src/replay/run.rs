@@ -7,6 +7,7 @@ use super::event_counts::EventCounts;
 use super::free_view::FreeView;
 use super::host::Host;
 use super::in_kernel::KernelTrial;
+use super::kernels_beside::compare_kernels;
 use super::opening::BELOW_A_PAGEBLOCK;
 use super::progress::Progress;
 use super::report::{EngineReport, ReplayReport, TraceReport, Waiting};
@@ -52,7 +53,8 @@ pub struct ReplayOptions {
     /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in
     /// full.
     pub series: bool,
-    /// In which order free blocks lie on their lists at the start, which no recording says: 0 for the usual one.
+    /// In which order free blocks lie on their lists at the start: 0 for the recorded one, or ascending where the
+    /// recording does not tell it, each other number for another one.
     pub opening_seed: u64,
     /// Another recording of the same job on the same host: the host's distance from itself.
     pub repeat: Option<Trace>,
@@ -220,6 +222,7 @@ pub fn replay(
             report.trust.replayed(trust::of_replay(&engine, &spec, trace, &machine, counts.failed));
         report.engines.push(engine);
     }
+    compare_kernels(&mut report.engines);
     Ok(report)
 }
 
