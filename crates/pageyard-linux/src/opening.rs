@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::pcp::Listed;
 use crate::tag::Tag;
 use crate::zone::Zone;
-use pageyard_core::{CpuId, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
+use pageyard_core::{CpuId, CpuSet, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
 
 impl LinuxAllocator {
     /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state, or to lend it
@@ -65,6 +65,16 @@ impl LinuxAllocator {
                 zone.tick(&mut pages.lock(), &self.config);
             }
         }
+    }
+
+    /// Gives a pageblock of the reserve for atomic requests to type `m`, if more than one is set aside, and empties the
+    /// lists of all CPUs. For a replay whose recording shows that the host did.
+    ///
+    /// # Linux
+    /// `__alloc_pages_direct_reclaim`, after reclaim that was not enough.
+    pub fn reclaim_was_not_enough(&self, m: Migratetype) {
+        self.zones.iter().rev().any(|zone| zone.unreserve_highatomic(m, false));
+        self.drain(CpuSet::All);
     }
 
     /// Lets the background reclaimer of a node go to sleep: its zones' lists may grow again, and no boost is left.

@@ -1,7 +1,7 @@
 //! Requests that must not use the reserves, whatever else they say: `__GFP_NOMEMALLOC`.
 
 use crate::common::{CX, normal, sound};
-use pageyard_core::Migratetype::Unmovable;
+use pageyard_core::Migratetype::{Movable, Unmovable};
 use pageyard_core::{
     Counter, Frames, Gfp, GfpMap, Order, PAGEBLOCK_ORDER, PageAllocator, Request, RequestFlags, ZoneId,
 };
@@ -64,6 +64,25 @@ fn an_atomic_request_that_must_not_use_the_reserve_goes_half_below_the_watermark
         assert_ne!(reserved, 0, "{name}");
         let (free, _, _) = free_at_refusal(ATOMIC);
         assert!((min * 3 / 8..min / 2).contains(&free), "{name}: {free} of {min}");
+    }
+}
+
+#[test]
+fn reclaim_that_was_not_enough_gives_one_pageblock_of_the_reserve_back_and_keeps_the_last() {
+    for name in PRESETS {
+        let a = full_with_a_reserve(&preset(name));
+        let reserved = || a.zone_stats(ZoneId(0)).unwrap().highatomic;
+        while reserved().0 < 2 * PAGEBLOCK_ORDER.frames().0 {
+            a.alloc(&CX, &of_gfp(4, ATOMIC)).unwrap();
+        }
+        a.free(&CX, a.alloc(&CX, &of_gfp(0, ATOMIC)).unwrap(), Order::ZERO).unwrap();
+        assert_ne!(a.pcp_stats(ZoneId(0), CX.cpu).unwrap().count, 0);
+        a.reclaim_was_not_enough(Movable);
+        assert_eq!(reserved(), PAGEBLOCK_ORDER.frames(), "{name}");
+        assert_eq!(a.pcp_stats(ZoneId(0), CX.cpu).unwrap().count, 0, "{name}: lists are empty");
+        a.reclaim_was_not_enough(Movable);
+        assert_eq!((reserved(), a.stats()[Counter::HighatomicUnreserve]), (PAGEBLOCK_ORDER.frames(), 1));
+        sound(&a);
     }
 }
 

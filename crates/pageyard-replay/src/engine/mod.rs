@@ -37,9 +37,15 @@ pub trait ReplayEngine: PageAllocator {
     /// Does what background work does once a second.
     fn vmstat_tick(&self);
 
-    /// Empties the lists of all CPUs, as the recorded host did.
+    /// Empties the lists of all CPUs.
     fn empty_lists(&self) {
         self.drain(CpuSet::All);
+    }
+
+    /// Does what the recorded host did for a request whose reclaim was not enough: empties the lists of all CPUs, and
+    /// whatever else belongs to that.
+    fn reclaim_was_not_enough(&self) {
+        self.empty_lists();
     }
 
     /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
@@ -107,6 +113,11 @@ impl ReplayEngine for LinuxAllocator {
 
     fn vmstat_tick(&self) {
         LinuxAllocator::vmstat_tick(self);
+    }
+
+    fn reclaim_was_not_enough(&self) {
+        // Rows do not say for what type it was; most requests that reclaim are movable.
+        LinuxAllocator::reclaim_was_not_enough(self, Migratetype::Movable);
     }
 
     fn fallbacks(&self) -> Option<Fallbacks> {

@@ -7,7 +7,7 @@
 use super::filler::is_listed;
 use crate::by_number::ByNumber;
 use pageyard::{Order, Pfn};
-use pageyard_trace::{Event, EventKind};
+use pageyard_trace::{Event, EventKind, Move, MoveKind};
 
 /// Blocks of other CPUs' lists that one CPU drains in a row before it is taken to empty them all: rows of different
 /// CPUs can be a little out of order.
@@ -26,6 +26,17 @@ pub(super) struct Emptied {
     /// By CPU.
     draining: ByNumber<Draining>,
     found: Vec<u64>,
+    /// When requests had reclaimed something.
+    reclaimed: Vec<u64>,
+}
+
+/// The host emptied the lists of all CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Emptying {
+    /// When, in nanoseconds of the recording.
+    pub at: u64,
+    /// Whether for a request that had just reclaimed something, and not enough.
+    pub after_reclaim: bool,
 }
 
 /// Blocks that a CPU has drained in a row.
@@ -40,7 +51,12 @@ struct Draining {
 impl Emptied {
     /// Begins before the first row of a trace whose frames end at `end`.
     pub fn new(end: Pfn) -> Emptied {
-        Emptied { owner: vec![0; end.0 as usize], draining: ByNumber::default(), found: Vec::new() }
+        Emptied {
+            owner: vec![0; end.0 as usize],
+            draining: ByNumber::default(),
+            found: Vec::new(),
+            reclaimed: Vec::new(),
+        }
     }
 
     /// Takes in the next event, whose block, of this order, lies within the memory map.
@@ -68,16 +84,28 @@ impl Emptied {
         }
     }
 
-    /// Returns the times, in nanoseconds of the recording, the first one first. `of_others` are those at which a CPU
+    /// Takes in the next row of what was moved and reclaimed.
+    pub fn row(&mut self, row: &Move) {
+        // The background reclaimer's rows say nothing of what it got.
+        if row.kind == MoveKind::ReclaimEnd && row.done > 0 {
+            self.reclaimed.push(row.time_ns);
+        }
+    }
+
+    /// Returns the times, the first one first. `of_others` are those at which a CPU
     /// drained blocks that had lain in the lists of another since before the first row, in order.
-    pub fn found(mut self, of_others: &[u64]) -> Vec<u64> {
+    pub fn found(mut self, of_others: &[u64]) -> Vec<Emptying> {
         let together = |a: &u64, b: &u64| b - a < TOGETHER_NS;
         let bursts = of_others.chunk_by(together).filter(|burst| burst.len() >= FEW as usize);
         self.found.extend(bursts.map(|burst| burst[0]));
         self.found.sort_unstable();
         // Of both kinds of blocks some may lie in the same lists.
         self.found.dedup_by(|b, a| together(a, b));
-        self.found
+        let after_reclaim = |at: u64| {
+            let until = self.reclaimed.partition_point(|end| *end <= at);
+            self.reclaimed[..until].last().is_some_and(|end| together(end, &at))
+        };
+        self.found.iter().map(|at| Emptying { at: *at, after_reclaim: after_reclaim(*at) }).collect()
     }
 }
 
@@ -102,6 +130,12 @@ mod tests {
         }
     }
 
+    /// Returns when that was, where none had reclaimed.
+    fn plain(found: Vec<Emptying>) -> Vec<u64> {
+        assert!(found.iter().all(|emptying| !emptying.after_reclaim));
+        found.into_iter().map(|emptying| emptying.at).collect()
+    }
+
     /// Frees the first half of 64 frames on CPU 0 and the others on CPU 1, then has CPU 1 drain some.
     fn times(drained: std::ops::Range<u64>, between: Option<EventKind>) -> Vec<u64> {
         let mut emptied = Emptied::new(Pfn(64));
@@ -113,7 +147,24 @@ mod tests {
                 take(kind, 1, 63, 100 + pfn);
             }
         }
-        emptied.found(&[])
+        plain(emptied.found(&[]))
+    }
+
+    #[test]
+    fn what_follows_a_requests_reclaim_is_told_apart() {
+        let ended = |time_ns, done| {
+            let kind = MoveKind::ReclaimEnd;
+            Move { time_ns, cpu: 1, tid: 1, kind, pfn: 0, to: 0, order: 0, scanned: 0, done, failed: 0 }
+        };
+        let found = |rows: &[Move]| {
+            let mut emptied = Emptied::new(Pfn(1));
+            rows.iter().for_each(|row| emptied.row(row));
+            emptied.found(&[5_000_000; 4]).iter().map(|e| e.after_reclaim).collect::<Vec<bool>>()
+        };
+        assert_eq!(found(&[ended(4_500_000, 32)]), [true]);
+        assert_eq!(found(&[ended(4_500_000, 0)]), [false], "the background reclaimer went to sleep");
+        assert_eq!(found(&[ended(3_900_000, 32)]), [false], "long before");
+        assert_eq!(found(&[ended(5_000_001, 32)]), [false], "later");
     }
 
     #[test]
@@ -128,7 +179,7 @@ mod tests {
     #[test]
     fn blocks_that_lay_in_another_list_from_the_start_tell_the_same() {
         let ms = |times: &[u64]| times.iter().map(|t| t * 1_000_000 / 2).collect::<Vec<u64>>();
-        let found = |times: &[u64]| Emptied::new(Pfn(1)).found(&ms(times));
+        let found = |times: &[u64]| plain(Emptied::new(Pfn(1)).found(&ms(times)));
         assert_eq!(found(&[1, 2, 3, 4, 5, 90, 91, 92, 93]), ms(&[1, 90]));
         assert_eq!(found(&[1, 2, 3, 10, 11, 12]), [0; 0], "three at a time");
     }
@@ -145,6 +196,6 @@ mod tests {
         (0..8).for_each(|pfn| take(EventKind::PcpuDrain, 1, pfn, 4));
         // Nothing says in whose list they would lie.
         (0..8).for_each(|pfn| take(EventKind::PcpuDrain, 0, pfn, 5));
-        assert_eq!(emptied.found(&[]), [0; 0]);
+        assert_eq!(emptied.found(&[]), []);
     }
 }

@@ -15,6 +15,7 @@ mod reclaimers;
 mod shrink;
 mod types;
 
+pub(crate) use emptied::Emptying;
 pub(crate) use mapping::Mapping;
 pub use opening::Opening;
 pub use parts::{Cached, OpeningCounts};

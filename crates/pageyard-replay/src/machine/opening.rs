@@ -4,7 +4,7 @@
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
 //! any event freed it was in a list; and a drain names the type of the pageblock.
 
-use super::emptied::Emptied;
+use super::emptied::{Emptied, Emptying};
 use super::filler::{Filler, Refilled, is_listed};
 use super::first_sample::FirstSample;
 use super::parts::{Cached, OpeningCounts};
@@ -43,8 +43,8 @@ pub struct Opening {
     pub(crate) reclaimers: ByNumber<bool>,
     /// The blocks that reclaim freed, in order of time, where rows say who reclaimed.
     pub(crate) reclaimed: Vec<Reclaimed>,
-    /// When the host emptied the lists of all CPUs, in nanoseconds, where rows say so.
-    pub(crate) emptied: Vec<u64>,
+    /// When the host emptied the lists of all CPUs, where rows say so.
+    pub(crate) emptied: Vec<Emptying>,
 }
 
 impl Opening {
@@ -79,7 +79,13 @@ impl Machine {
             if let Some(reclaim) = &mut reclaim {
                 reclaim.row(&row);
             }
-            let Row::Event(event) = row else { return };
+            let event = match row {
+                Row::Event(event) => event,
+                Row::Move(row) => {
+                    emptied.iter_mut().for_each(|emptied| emptied.row(row));
+                    return;
+                }
+            };
             scan.cpus = scan.cpus.max(event.cpu.saturating_add(1));
             if let Some(order) = self.order_of(event) {
                 scan.event(self, event, order);

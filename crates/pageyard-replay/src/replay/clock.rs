@@ -5,6 +5,7 @@ use super::free_view::{FreeView, HeldFrames};
 use super::host::Host;
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
+use crate::machine::Emptying;
 use pageyard::{NodeId, ZoneStats};
 
 /// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
@@ -23,7 +24,7 @@ pub struct Clock<'a> {
     /// Whether the recorded host's reclaim is followed: its background reclaimer, and when it emptied the lists.
     pub follows_reclaim: bool,
     /// When the host emptied the lists of all CPUs: the times still to come.
-    emptied: &'a [u64],
+    emptied: &'a [Emptying],
     view: &'a FreeView,
     samples: Vec<Sample>,
     /// The zones at each sample, if they are kept.
@@ -46,7 +47,7 @@ impl<'a> Clock<'a> {
     /// of each zone is kept. The engine is compared with `host` at the times of its samples.
     pub fn new(
         engine: &'a dyn ReplayEngine,
-        emptied: &'a [u64],
+        emptied: &'a [Emptying],
         view: &'a FreeView,
         host: &'a Host,
         sample_step: u64,
@@ -87,9 +88,14 @@ impl<'a> Clock<'a> {
 
     fn catch_up(&mut self, now: u64) -> bool {
         self.comparison.until(now);
-        while self.follows_reclaim && self.emptied.first().is_some_and(|due| now >= *due) {
-            self.emptied = &self.emptied[1..];
-            self.engine.empty_lists();
+        while let Some((due, later)) =
+            self.emptied.split_first().filter(|(due, _)| self.follows_reclaim && now >= due.at)
+        {
+            match due.after_reclaim {
+                true => self.engine.reclaim_was_not_enough(),
+                false => self.engine.empty_lists(),
+            }
+            self.emptied = later;
         }
         if self.follows_reclaim && now >= self.next_kswapd {
             self.engine.kswapd_tick(&|node| self.at_work.iter().any(|(n, until)| *n == node && now < *until));
@@ -104,9 +110,10 @@ impl<'a> Clock<'a> {
             self.next_sample += self.sample_step;
         }
         let background = match self.follows_reclaim {
-            true => {
-                self.next_kswapd.min(self.next_vmstat).min(self.emptied.first().copied().unwrap_or(u64::MAX))
-            }
+            true => self
+                .next_kswapd
+                .min(self.next_vmstat)
+                .min(self.emptied.first().map_or(u64::MAX, |due| due.at)),
             false => self.next_vmstat,
         };
         self.next = background.min(self.next_sample).min(self.comparison.next());
