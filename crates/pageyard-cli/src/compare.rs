@@ -15,8 +15,9 @@ use std::path::PathBuf;
 
 /// Replays a trace on several settings, each from several opening states, and says what differs by more than those do.
 ///
-/// No recording says in which order free blocks lay on their lists. Each opening state has another order, so a figure
-/// that depends on it differs between them, and a difference between settings counts only beyond that.
+/// Few recordings say in which order free blocks lay on their lists. Each opening state has another order, so a figure
+/// that depends on it differs between them, and a difference between settings counts only beyond that. Where the
+/// recording says it, the first opening state has the recorded order.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"

@@ -65,8 +65,8 @@ pub struct Replay {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
 
-    /// In which order free blocks lay on their lists, which no trace records: 0 is ascending, each other number another
-    /// order
+    /// In which order free blocks lay on their lists: 0 is the recorded order, or ascending where the trace does not
+    /// tell it, each other number another order
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     opening: u64,
 

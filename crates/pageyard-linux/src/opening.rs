@@ -4,9 +4,11 @@ use crate::allocator::LinuxAllocator;
 use crate::freelist::End;
 use crate::node::Node;
 use crate::pcp::Listed;
-use crate::tag::Tag;
+use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
-use pageyard_core::{CpuId, CpuSet, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
+use pageyard_core::{
+    CpuId, CpuSet, Frames, Migratetype, NodeId, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneId,
+};
 
 impl LinuxAllocator {
     /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state, or to lend it
@@ -18,6 +20,13 @@ impl LinuxAllocator {
         };
         let at = Pfn(block.start().0.max(zone.span.start.0));
         let mut locked = zone.lock();
+        let reserve = |reserved: u64| match (zone.pageblocks.type_of(at), m) {
+            (Migratetype::HighAtomic, Migratetype::HighAtomic) => reserved,
+            (Migratetype::HighAtomic, _) => reserved.saturating_sub(PAGEBLOCK_ORDER.frames().0),
+            (_, Migratetype::HighAtomic) => reserved + PAGEBLOCK_ORDER.frames().0,
+            _ => reserved,
+        };
+        zone.reserved_highatomic.set(reserve(zone.reserved_highatomic.get()));
         if m == Migratetype::Cma {
             // No free block reaches out of a lent area.
             locked.divide_larger(at);
@@ -41,6 +50,24 @@ impl LinuxAllocator {
         }
         pages.lists.put(Listed { list, order }, pfn, if hottest { End::Head } else { End::Tail });
         true
+    }
+
+    /// Puts every free list in the order of `rank`, lowest first; blocks without a rank come before all others.
+    pub fn order_free_lists(&self, rank: impl Fn(Pfn) -> Option<u32>) {
+        for zone in &self.zones {
+            let mut locked = zone.lock();
+            for (order, m) in Order::ZERO.up_to(MAX_PAGE_ORDER).flat_map(|o| Migratetype::ALL.map(|m| (o, m)))
+            {
+                let frames = locked.inner.lists.iter(order, m);
+                let mut blocks: Vec<Pfn> = frames.map(|frame| zone.span.start + Frames(frame)).collect();
+                // None is less than any rank, and blocks without one stay in their order.
+                blocks.sort_by_key(|pfn| rank(*pfn));
+                for pfn in blocks {
+                    locked.take_off(pfn, order, m);
+                    locked.insert(pfn, order, m, End::Tail);
+                }
+            }
+        }
     }
 
     /// Sets the spill limit of a CPU's lists to the recorded value, within its bounds.

@@ -26,6 +26,7 @@ mod error;
 mod event;
 pub mod failures;
 pub mod fragmentation;
+mod free_lists;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod json;
@@ -56,6 +57,7 @@ pub use failures::{
     FAILURES_SHOWN, FailedRequest, FailureDocument, FailureKind, FailureKindDocument, FailureReason, ORDERS,
 };
 pub use fragmentation::{HugeFrames, ZoneFragmentation};
+pub use free_lists::FreeBlock;
 pub use kernel_log::KernelLog;
 pub use meta::{Meta, ProcTexts, kernel_name};
 pub use moves::{Move, MoveKind, MoveReader};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::checksum;
 use crate::error::TraceError;
 use crate::event::Columns;
+use crate::free_lists::{FREE_LISTS, FreeBlock};
 use crate::meta::Meta;
 use crate::moves::{MOVES, MoveReader};
 use crate::pq::Table;
@@ -175,6 +176,14 @@ impl Trace {
         let host = text.map(Buddyinfo::parse).transpose()?;
         let zones = host.map(|host| host.zones.into_iter().map(|z| (z.node, z.name)).collect());
         SampleReader::open(input, meta.cpus, zones).map(Some)
+    }
+
+    /// Reads the free lists in their order when the recording started, if the trace has them.
+    ///
+    /// # Errors
+    /// When the file is there but damaged or inconsistent.
+    pub fn free_lists(&self) -> Result<Option<Vec<FreeBlock>>, TraceError> {
+        self.open_checked(FREE_LISTS)?.map(FreeBlock::read).transpose()
     }
 
     fn snapshot(&self, file: &'static str) -> Result<Option<Snapshot>, TraceError> {

@@ -227,6 +227,8 @@ fn a_recording() {
         moves: Some(MoveRows { rows: 77, with_both_frames: 71 }),
         moves_by: Some("move_to_new_folio"),
         moves_not_watched: Some("the kernel does not allow it"),
+        free_lists_blocks: None,
+        free_lists_not_read: Some("/proc/kcore: No such file or directory"),
         samples: Some(SamplingDocument {
             taken: 1203,
             left_out: 2,

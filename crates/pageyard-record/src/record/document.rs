@@ -53,6 +53,12 @@ pub struct RecordDocument<'a> {
     /// Why none was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves_not_watched: Option<&'a str>,
+    /// Blocks of the host's free lists whose order at the start is known; omitted if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_lists_blocks: Option<u64>,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_lists_not_read: Option<&'a str>,
     /// Samples of the host; omitted if none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplingDocument>,
@@ -128,6 +134,8 @@ impl Recorded {
             moves: self.moves.map(|rows| MoveRows { rows, with_both_frames: self.moved }),
             moves_by: self.moves_by.as_deref(),
             moves_not_watched: self.not_watched.as_deref(),
+            free_lists_blocks: self.free_lists.as_ref().ok().copied(),
+            free_lists_not_read: self.free_lists.as_ref().err().map(String::as_str),
             samples: self.sampling.zip(self.sampling_pct()).map(|(sampling, cpu_pct)| SamplingDocument {
                 taken: sampling.taken,
                 left_out: sampling.left_out,

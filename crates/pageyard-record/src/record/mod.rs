@@ -129,6 +129,8 @@ impl Recorder {
     pub fn start(mut self) -> Result<Running, RecordError> {
         let large = host::memory_bytes() > INSIDE_BYTES;
         let outside = large.then(picture).transpose()?;
+        // As late as it can be without a row of what changes them meanwhile.
+        let free_lists = crate::host::free_lists();
         let start = host::now_ns();
         // Before the snapshot: what happens between it and the first event is in neither. A row of something that the
         // snapshot shows already does no harm, since who replays frees the frame of such an allocation first.
@@ -156,6 +158,11 @@ impl Recorder {
         // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
+        let free_lists = free_lists.and_then(|blocks| {
+            // Without them, the recording has less to say and goes on.
+            self.writer.free_lists(&blocks).map_err(|why| why.to_string())?;
+            Ok(blocks.len() as u64)
+        });
         let own = host::own_ns();
         let moves = MovesWriter::default();
         // Where the memory map is empty, the events are still worth having.
@@ -181,6 +188,7 @@ impl Recorder {
             raised: None,
             start,
             own,
+            free_lists,
             seen,
             sampler,
         };
@@ -212,6 +220,8 @@ pub struct Running {
     raised: Option<Raised>,
     start: u64,
     own: u64,
+    /// Blocks of free lists whose order was read, or why it was not.
+    free_lists: Result<u64, String>,
     seen: Seen,
     sampler: Option<Sampler>,
 }
@@ -274,6 +284,7 @@ impl Running {
             failure,
             raised,
             watch,
+            free_lists,
             ..
         } = self;
         let (kind, not_cheapest) = buffers.kind();
@@ -298,6 +309,7 @@ impl Running {
             moved: written.moves.moved(),
             moves_by: meta.moves_by.clone(),
             not_watched: watch.err(),
+            free_lists,
             lost: meta.lost,
             sampling: sampler.map(|s| s.found(written.samples.samples(), written.samples.refused())),
             impossible: seen.impossible + written.moves.refused(),

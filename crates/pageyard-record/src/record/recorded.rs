@@ -17,6 +17,8 @@ pub struct Recorded {
     pub moves_by: Option<String>,
     /// Why none was watched.
     pub not_watched: Option<String>,
+    /// Blocks of the host's free lists whose order at the start is known, or why it is not.
+    pub free_lists: Result<u64, String>,
     /// Events that the kernel had no room for.
     pub lost: u64,
     /// The totals of sampling the host; `None` if it was not requested.

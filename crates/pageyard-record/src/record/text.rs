@@ -41,6 +41,13 @@ impl RecordDocument<'_> {
                 let _ = writeln!(out, "  moves of frames that nothing maps are not among them: {why}");
             }
         }
+        if let Some(blocks) = self.free_lists_blocks {
+            let _ =
+                writeln!(out, "  the free lists' order at the start is known: {} blocks", grouped(blocks));
+        }
+        if let Some(why) = self.free_lists_not_read {
+            let _ = writeln!(out, "  the free lists' order at the start is not known: {why}");
+        }
         if let Some(samples) = self.samples {
             let _ = writeln!(
                 out,

@@ -1,8 +1,8 @@
 //! Settings compared: the same recording replayed on each, from several opening states, and what differs.
 //!
-//! A snapshot says which frames were free, and not in which order they lay on the free lists. Each *seed* brings the
-//! opening state about in another order, so a figure that depends on that order alone differs between seeds as it does
-//! between settings.
+//! A snapshot says which frames were free, and not in which order they lay on the free lists. Few recordings tell that.
+//! Each *seed* brings the opening state about in another order, so a figure that depends on that order alone differs
+//! between seeds as it does between settings.
 
 mod chart;
 mod document;

@@ -27,6 +27,10 @@ pub trait ReplayEngine: PageAllocator {
     /// it instead.
     fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool;
 
+    /// Puts the free lists in the order of `rank`, lowest first; blocks without a rank were freed later and come before
+    /// all others. An engine without lists in an order has nothing to do.
+    fn order_free_lists(&self, _rank: &dyn Fn(Pfn) -> Option<u32>) {}
+
     /// Sets the spill limit of a CPU's lists, in frames.
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64);
 
@@ -101,6 +105,10 @@ impl ReplayEngine for LinuxAllocator {
 
     fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool {
         LinuxAllocator::restore_cached(self, cpu, pfn, order, m, true)
+    }
+
+    fn order_free_lists(&self, rank: &dyn Fn(Pfn) -> Option<u32>) {
+        LinuxAllocator::order_free_lists(self, rank);
     }
 
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {

@@ -2,7 +2,8 @@
 //!
 //! The snapshot says which frames were on free lists. It does not say which lay in per-CPU lists (they look like kernel
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
-//! any event freed it was in a list; and a drain names the type of the pageblock.
+//! any event freed it was in a list; and a drain names the type of the pageblock. Where the recording has the host's
+//! free lists, they tell the types of their blocks, and the order in which those lay.
 
 use super::emptied::{Emptied, Emptying};
 use super::filler::{Filler, Refilled, is_listed};
@@ -19,6 +20,7 @@ use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::proctext::Pageset;
 use pageyard_trace::{Event, EventKind};
+use std::collections::HashMap;
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
 /// number.
@@ -35,6 +37,8 @@ pub struct Opening {
     pub highs: Vec<(ZoneId, CpuId, u64)>,
     /// Frames that an event names.
     pub(super) touched: FrameSet,
+    /// The places of blocks on their free lists, the next to be taken first; empty where the recording does not tell.
+    pub ranks: HashMap<Pfn, u32>,
     /// How it was found.
     pub counts: OpeningCounts,
     /// Time of the last event, in nanoseconds.
@@ -73,6 +77,9 @@ impl Machine {
         };
         let mut last = 0;
         let trace = self.trace.clone();
+        let free_lists = trace.free_lists()?.unwrap_or_default();
+        scan.types.listed(&free_lists);
+        let ranks: HashMap<Pfn, u32> = free_lists.iter().map(|b| Pfn(b.pfn)).zip(0..).collect();
         let mut reclaim = Reclaim::of(&trace, self.end())?;
         let mut emptied = reclaim.as_ref().map(|_| Emptied::new(self.end()));
         each_row(&trace, progress, |row| {
@@ -109,6 +116,7 @@ impl Machine {
                 cached: none.1,
                 highs: none.2,
                 touched: scan.touched,
+                ranks,
                 counts,
                 duration_ns: last,
                 reclaimers: scan.reclaimers.found(),
@@ -132,6 +140,7 @@ impl Machine {
             cached,
             highs,
             touched: scan.touched,
+            ranks,
             counts,
             duration_ns: last,
             reclaimers: scan.reclaimers.found(),

@@ -44,7 +44,7 @@ pub struct OpeningCounts {
     pub cached_by_count: u64,
     /// Frames that were freed between the snapshot and their first event, unrecorded.
     pub freed_unseen: u64,
-    /// Pageblocks whose type an event names.
+    /// Pageblocks whose type an event or a recorded free list names.
     pub types_by_event: u64,
     /// Pageblocks whose type is guessed from their contents, to make up the recorded count.
     pub types_by_contents: u64,

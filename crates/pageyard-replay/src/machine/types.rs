@@ -1,8 +1,8 @@
 //! Which type each pageblock had when the recording began, which no snapshot says.
 //!
-//! A drain names the type of the pageblock, and so does an allocation under the zone lock. A fallback may have changed
-//! it before: then the fallback's own row names the type that it took from. The others follow from the counts of
-//! `pagetypeinfo`.
+//! A free list tells the type of its blocks, where the recording has it. A drain names the type of the pageblock, and
+//! so does an allocation under the zone lock. A fallback may have changed it before: then the fallback's own row names
+//! the type that it took from. The others follow from the counts of `pagetypeinfo`.
 
 use super::parts::{KernelFrames, OpeningCounts};
 use super::{Machine, Start, ZoneRecord};
@@ -11,7 +11,7 @@ use crate::by_number::ByNumber;
 use crate::error::ReplayError;
 use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, block};
 use pageyard_trace::proctext::{Pagetypeinfo, PagetypeinfoZone};
-use pageyard_trace::{Event, EventKind};
+use pageyard_trace::{Event, EventKind, FreeBlock};
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ const LARGEST: Order = Order::of(10);
 /// The types that pageblocks are asked for, movable ones apart: those are the rest.
 const SPECIAL: [Migratetype; 2] = [Migratetype::Reclaimable, Migratetype::Unmovable];
 
-/// The types that rows name.
+/// The types that rows and free lists name.
 pub(super) struct NamedTypes {
     types: Vec<Option<Migratetype>>,
     /// For each CPU, the pageblock whose first name the last row was.
@@ -43,7 +43,21 @@ impl NamedTypes {
         NamedTypes { types: vec![None; all], just_named: ByNumber::default(), have_just_named: 0, pairs }
     }
 
-    /// Returns each pageblock's type, where a row named it.
+    /// Names the pageblocks of blocks by the free lists that they were on. Since 6.10 a list holds blocks of its own
+    /// type alone, and before nearly so.
+    pub fn listed(&mut self, blocks: &[FreeBlock]) {
+        for block in blocks {
+            let (first, last) = (Pfn(block.pfn), Pfn(block.pfn + (1 << block.order) - 1));
+            let m = u8::try_from(block.migratetype).ok().and_then(Migratetype::from_index);
+            for at in first.pageblock().index()..=last.pageblock().index() {
+                if self.types.get(at).is_some_and(Option::is_none) {
+                    self.name(at, m.filter(|m| *m <= Migratetype::HighAtomic));
+                }
+            }
+        }
+    }
+
+    /// Returns each pageblock's type, where a row or a free list named it.
     pub fn found(&self) -> &[Option<Migratetype>] {
         &self.types
     }

@@ -100,7 +100,7 @@ impl ReplayReport {
         writeln!(f, "  {:>11}  frames freed unseen before their first event", count(o.freed_unseen))?;
         writeln!(
             f,
-            "  {:>11}  pageblocks whose type an event names, and {} guessed from their contents",
+            "  {:>11}  pageblocks whose type an event or a free list names, and {} guessed from their contents",
             count(o.types_by_event),
             count(o.types_by_contents)
         )?;

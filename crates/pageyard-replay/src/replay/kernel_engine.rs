@@ -318,6 +318,10 @@ impl ReplayEngine for KernelEngine<'_> {
         ReplayEngine::restore_cached(&self.reference, cpu, pfn, order, m)
     }
 
+    fn order_free_lists(&self, rank: &dyn Fn(Pfn) -> Option<u32>) {
+        self.reference.order_free_lists(rank);
+    }
+
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
         self.reference.restore_pcp_high(zone, cpu, high);
     }

@@ -53,8 +53,9 @@ pub struct ShortZone {
 /// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
 /// `hold` gets each block, and returns what stands for it. `follow` is handed to [`Walk::new`].
 ///
-/// No snapshot says in which order free blocks lay on their lists. That order follows from the order in which held
-/// blocks are claimed: ascending for seed 0, and another one for each other seed.
+/// A snapshot does not say in which order free blocks lay on their lists. That order follows from the order in which
+/// held blocks are claimed: ascending for seed 0, and another one for each other seed. With seed 0 it is the recorded
+/// one where the recording has it.
 #[allow(clippy::too_many_arguments, reason = "each is another part of the opening state")]
 pub fn set_up<'a>(
     engine: &dyn ReplayEngine,
@@ -122,6 +123,9 @@ pub fn set_up<'a>(
         engine.drain(CpuSet::All);
     }
     list(&listed)?;
+    if seed == 0 && !opening.ranks.is_empty() {
+        engine.order_free_lists(&|pfn| opening.ranks.get(&pfn).copied());
+    }
     opened.short = short(engine);
     Ok((walk, opened))
 }
@@ -188,6 +192,46 @@ fn short(engine: &dyn ReplayEngine) -> Vec<ShortZone> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard::MemoryMap;
+    use pageyard_linux::{Config, LinuxAllocator};
+    use pageyard_trace::{FrameKind, FreeBlock, Meta, Run, Snapshot, TraceWriter};
+
+    #[test]
+    fn free_lists_open_in_the_recorded_order_and_type_their_pageblocks() {
+        let path = std::env::temp_dir().join(format!("pageyard-order-{}.trace", std::process::id()));
+        drop(std::fs::remove_dir_all(&path));
+        let writer = TraceWriter::create(&path).unwrap();
+        // Every second frame of the first 16 is free, and nothing else.
+        let run = |pfn: u64, frames, kind| Run { pfn, frames, kind, thp: false, unevictable: false };
+        let kinds = [FrameKind::Anon, FrameKind::Free];
+        let mut runs: Vec<Run> = (0..16).map(|pfn| run(pfn, 1, kinds[pfn as usize % 2])).collect();
+        runs.push(run(16, (16 << 10) - 16, FrameKind::Anon));
+        let listed = [5, 1, 15, 7].map(|pfn| FreeBlock { pfn, order: 0, migratetype: 2 });
+        writer.free_lists(&listed).unwrap();
+        let trace = writer.finish(Meta::new(1), Some(&Snapshot { runs }), None).unwrap();
+        let mut machine = Machine::read(&trace, &mut |_, _| ()).unwrap();
+        let opening = machine.open(&mut |_, _| ()).unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        assert_eq!(opening.types, [(pageyard::PageblockId(0), Migratetype::Reclaimable)]);
+        let regions = machine.regions();
+        let map = MemoryMap::new(&regions).unwrap();
+        let lists = |seed| {
+            let engine = LinuxAllocator::new(&map, &Config { cpus: 1, ..Config::linux_6_18() }).unwrap();
+            let hold = |pfn: Pfn, _| Stand(pfn.0 as u32);
+            set_up(&engine, &machine, &opening, Follow::default(), seed, |_| BELOW_A_PAGEBLOCK, hold)
+                .unwrap();
+            let zones = engine.opening().zones;
+            let lists: Vec<_> = zones.into_iter().flat_map(|zone| zone.free).collect();
+            assert_eq!(lists.len(), 1, "one order and one type: {lists:?}");
+            lists[0].blocks.iter().map(|pfn| pfn.0).collect::<Vec<u64>>()
+        };
+        let recorded = lists(0);
+        assert_eq!(recorded[4..], [5, 1, 15, 7]);
+        let mut others = recorded[..4].to_vec();
+        others.sort_unstable();
+        assert_eq!(others, [3, 9, 11, 13], "what no list names was freed later");
+        assert_ne!(lists(1), recorded);
+    }
 
     #[test]
     fn the_smallest_batch_is_that_of_4_19() {

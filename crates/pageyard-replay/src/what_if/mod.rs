@@ -35,8 +35,8 @@ pub enum Reclaim {
     Imitated,
 }
 
-/// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening`
-/// chooses one ([`ReplayOptions::opening_seed`]).
+/// Replays a recording on the reference, and counts. Where it does not tell in which order free blocks lay, `opening`
+/// chooses an order ([`ReplayOptions::opening_seed`]).
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.
@@ -68,8 +68,8 @@ pub fn reproduced(
         Reclaim::Recorded => None,
         Reclaim::Imitated => Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 }),
     };
-    let options =
-        ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
+    let opening_seed = if trace.free_lists()?.is_some() { 0 } else { opening };
+    let options = ReplayOptions { slow_path, samples: Some(1), opening_seed, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;
     match report.engines.first() {
         Some(engine) if engine.is_sound() => {

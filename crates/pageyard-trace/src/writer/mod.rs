@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::checksum;
 use crate::error::TraceError;
 use crate::event::{Columns, Event};
+use crate::free_lists::{FREE_LISTS, FreeBlock};
 use crate::meta::Meta;
 use crate::moves::MOVES;
 use crate::reader::{event_columns, impossible};
@@ -27,7 +28,7 @@ use crate::snapshot::{MAX_FRAMES, Snapshot};
 use crate::source::Source;
 use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
-use rows::write_snapshot;
+use rows::{write_free_lists, write_snapshot};
 
 pub use document::{SalvageDocument, SalvagedMoves, SalvagedSamples};
 pub(crate) use folder::Temporary;
@@ -124,6 +125,14 @@ impl TraceWriter {
             .map_err(|e| refused(&self.label(EVENTS), &e))?;
         self.keeps = true;
         Ok(())
+    }
+
+    /// Writes the free lists in their order when the recording started.
+    ///
+    /// # Errors
+    /// [`TraceError::Inconsistent`] for a block that a reader would refuse; [`TraceError::Unwritable`].
+    pub fn free_lists(&self, blocks: &[FreeBlock]) -> Result<(), TraceError> {
+        write_free_lists(&self.temporary.path().join(FREE_LISTS), &self.label(FREE_LISTS), blocks)
     }
 
     /// Returns how many events were pushed.
@@ -297,7 +306,7 @@ fn write_meta(folder: &Path, label: &str, meta: &Meta) -> Result<u64, TraceError
 /// Completes a trace in `folder` whose tables are complete, and gives it its name.
 fn complete(folder: &Path, path: &Path, mut meta: Meta) -> Result<(), TraceError> {
     let source = Source::Folder(folder.to_owned());
-    for name in [EVENTS, MOVES, SAMPLES, BEFORE, AFTER] {
+    for name in [EVENTS, MOVES, SAMPLES, BEFORE, FREE_LISTS, AFTER] {
         if let Some(input) = source.open(name)? {
             meta.checksums.insert(name.to_owned(), checksum::of(&input)?);
         }

@@ -9,6 +9,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
 use crate::event::{Event, EventKind};
+use crate::free_lists::FreeBlock;
 use crate::snapshot::{FrameKind, Snapshot};
 
 use super::GROUP_ROWS;
@@ -38,6 +39,30 @@ pub(crate) fn write_events(
     column::<BoolType>(&mut group, &events.iter().map(|e| e.irqs_off).collect::<Vec<_>>())?;
     group.close()?;
     Ok(())
+}
+
+/// Writes free lists to `path`, which messages call `label`.
+pub(super) fn write_free_lists(path: &Path, label: &str, blocks: &[FreeBlock]) -> Result<(), TraceError> {
+    for (row, block) in (0..).zip(blocks) {
+        block.check().map_err(|what| TraceError::Inconsistent {
+            file: label.to_owned(),
+            row: Some(row),
+            what,
+        })?;
+    }
+    let mut file = TableFile::create(path, label, &FreeBlock::columns())?;
+    for blocks in blocks.chunks(GROUP_ROWS) {
+        let i32s = |get: fn(&FreeBlock) -> i32| blocks.iter().map(get).collect::<Vec<_>>();
+        file.write(|file| {
+            let mut group = file.next_row_group()?;
+            column::<Int64Type>(&mut group, &blocks.iter().map(|b| b.pfn as i64).collect::<Vec<_>>())?;
+            column::<Int32Type>(&mut group, &i32s(|b| b.order.into()))?;
+            column::<Int32Type>(&mut group, &i32s(|b| b.migratetype.into()))?;
+            group.close()?;
+            Ok(())
+        })?;
+    }
+    file.finish()
 }
 
 /// Writes a memory map to `path`, which messages call `label`.

@@ -131,6 +131,27 @@ fn a_killed_recording_becomes_a_trace() {
 }
 
 #[test]
+fn free_lists_come_back_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let block = |pfn, order, migratetype| FreeBlock { pfn, order, migratetype };
+    let blocks: Vec<FreeBlock> =
+        (0..3000).rev().map(|n| block(n * 8, (n % 4) as u8, (n % 3) as i8)).collect();
+    let writer = begin(&folder.path().join("a.trace"));
+    for (bad, why) in
+        [(block(8, 11, 0), "order 11 is above 10"), (block(12, 3, 1), "order 3 begins at frame 12")]
+    {
+        let error = writer.free_lists(&[blocks[0], bad]).unwrap_err().to_string();
+        assert!(error.contains("free_lists.parquet") && error.contains(why), "{error}");
+    }
+    writer.free_lists(&blocks).unwrap();
+    let trace = writer.finish(Meta::new(2), Some(&before()), None).unwrap();
+    assert_eq!(trace.free_lists().unwrap(), Some(blocks));
+    assert!(trace.meta().checksums.contains_key("free_lists.parquet"));
+    let none = begin(&folder.path().join("b.trace")).finish(Meta::new(2), Some(&before()), None).unwrap();
+    assert_eq!(none.free_lists().unwrap(), None);
+}
+
+#[test]
 fn a_recording_that_goes_on_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.trace");
