@@ -5,6 +5,7 @@ use crate::event::MAX_ORDER;
 use crate::pq::{ColumnSpec, Kind, Table};
 use crate::snapshot::MAX_FRAMES;
 use crate::source::Input;
+use std::collections::HashSet;
 
 /// The file that holds them.
 pub(crate) const FREE_LISTS: &str = "free_lists.parquet";
@@ -36,7 +37,7 @@ impl FreeBlock {
     /// Reads all blocks.
     pub(crate) fn read(input: Input) -> Result<Vec<FreeBlock>, TraceError> {
         let table = Table::open(input, FreeBlock::columns())?;
-        let mut blocks = Vec::new();
+        let (mut blocks, mut so_far) = (Vec::new(), HashSet::new());
         let (mut row, mut index) = (0, 0);
         while let Some(group) = table.group(index) {
             index += 1;
@@ -54,7 +55,7 @@ impl FreeBlock {
                         order: u8::try_from(order.as_i32()[i]).unwrap_or(u8::MAX),
                         migratetype: i8::try_from(migratetype.as_i32()[i]).unwrap_or(-1),
                     };
-                    block.check().map_err(|what| TraceError::Inconsistent {
+                    block.check(&mut so_far).map_err(|what| TraceError::Inconsistent {
                         file: table.label().to_owned(),
                         row: Some(row + i as u64),
                         what,
@@ -67,8 +68,8 @@ impl FreeBlock {
         Ok(blocks)
     }
 
-    /// Says what is wrong with a block.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Says what is wrong with a block that follows others, which begin at the frames `so_far`.
+    pub(crate) fn check(&self, so_far: &mut HashSet<u64>) -> Result<(), String> {
         let FreeBlock { pfn, order, .. } = *self;
         if order > MAX_ORDER {
             return Err(format!("order {order} is above {MAX_ORDER}, the largest that Linux serves"));
@@ -76,6 +77,9 @@ impl FreeBlock {
         if pfn > MAX_FRAMES || pfn & ((1 << order) - 1) != 0 {
             return Err(format!("no block of order {order} begins at frame {pfn}"));
         }
-        Ok(())
+        match so_far.insert(pfn) {
+            true => Ok(()),
+            false => Err(format!("the block at frame {pfn} is on two lists")),
+        }
     }
 }

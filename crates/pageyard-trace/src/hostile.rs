@@ -13,6 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, FAILED};
+use crate::free_lists::FreeBlock;
 use crate::kernel_log::{self as logged, KernelLog};
 use crate::meta::Meta;
 use crate::moves::{Move, MoveKind, MoveReader};
@@ -34,9 +35,10 @@ pub struct Target {
 }
 
 /// Every reader.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "events", read: events },
     Target { name: "snapshot", read: snapshot },
+    Target { name: "free_lists", read: free_lists },
     Target { name: "moves", read: moves },
     Target { name: "samples", read: samples },
     Target { name: "meta", read: meta },
@@ -83,6 +85,11 @@ pub fn snapshot(bytes: &[u8]) {
     presentable(Snapshot::read(input(bytes)));
 }
 
+/// Reads `free_lists.parquet`.
+pub fn free_lists(bytes: &[u8]) {
+    presentable(FreeBlock::read(input(bytes)));
+}
+
 /// Reads `moves.parquet`.
 pub fn moves(bytes: &[u8]) {
     let Some(mut reader) = presentable(MoveReader::open(input(bytes), 4)) else { return };
@@ -125,6 +132,7 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     match name {
         "events" => parquet_seeds(),
         "snapshot" => vec![with_trace(|folder| folder.join("before.parquet"))],
+        "free_lists" => vec![with_trace(|folder| folder.join("free_lists.parquet"))],
         "moves" => vec![with_trace(|folder| folder.join("moves.parquet"))],
         "samples" => vec![with_trace(|folder| folder.join("samples.parquet"))],
         "meta" => vec![with_trace(|folder| folder.join("meta.json"))],
@@ -200,6 +208,9 @@ fn with_trace(file: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Vec<u8> 
         for event in some_events() {
             writer.push(&event)?;
         }
+        let blocks =
+            (0..200u64).map(|i| FreeBlock { pfn: 8 * (i ^ 5), order: 3, migratetype: (i % 3) as i8 });
+        writer.free_lists(&blocks.collect::<Vec<_>>())?;
         let mut moves = MovesWriter::default();
         for i in 0..50u32 {
             let kind = MoveKind::ALL[(i % 6) as usize];
@@ -290,6 +301,7 @@ mod tests {
         }
         assert_eq!(rows, 603);
         assert!(Snapshot::read(input(&seeds("snapshot")[0])).is_ok());
+        assert!(FreeBlock::read(input(&seeds("free_lists")[0])).is_ok());
         assert!(Meta::read(&input(&seeds("meta")[0])).is_ok());
         assert!(MoveReader::open(input(&seeds("moves")[0]), 4).is_ok());
         let zones = vec![(0, "Normal".to_owned())];

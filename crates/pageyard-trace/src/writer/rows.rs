@@ -1,5 +1,6 @@
 //! Rows of events and of memory maps as Parquet's columns.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -43,8 +44,9 @@ pub(crate) fn write_events(
 
 /// Writes free lists to `path`, which messages call `label`.
 pub(super) fn write_free_lists(path: &Path, label: &str, blocks: &[FreeBlock]) -> Result<(), TraceError> {
+    let mut so_far = HashSet::new();
     for (row, block) in (0..).zip(blocks) {
-        block.check().map_err(|what| TraceError::Inconsistent {
+        block.check(&mut so_far).map_err(|what| TraceError::Inconsistent {
             file: label.to_owned(),
             row: Some(row),
             what,

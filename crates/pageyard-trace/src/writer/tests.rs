@@ -137,9 +137,11 @@ fn free_lists_come_back_in_their_order() {
     let blocks: Vec<FreeBlock> =
         (0..3000).rev().map(|n| block(n * 8, (n % 4) as u8, (n % 3) as i8)).collect();
     let writer = begin(&folder.path().join("a.trace"));
-    for (bad, why) in
-        [(block(8, 11, 0), "order 11 is above 10"), (block(12, 3, 1), "order 3 begins at frame 12")]
-    {
+    for (bad, why) in [
+        (block(8, 11, 0), "order 11 is above 10"),
+        (block(12, 3, 1), "order 3 begins at frame 12"),
+        (blocks[0], "the block at frame 23992 is on two lists"),
+    ] {
         let error = writer.free_lists(&[blocks[0], bad]).unwrap_err().to_string();
         assert!(error.contains("free_lists.parquet") && error.contains(why), "{error}");
     }

@@ -8,6 +8,7 @@ mod kcore;
 
 use kcore::Kcore;
 use pageyard_trace::{FreeBlock, MAX_FRAMES};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// How often a list that changes is walked.
@@ -26,7 +27,14 @@ const SECTION_FLAGS: u64 = 0xfff;
 /// Why they cannot be read: not root, a locked-down kernel, one without `/proc/kcore`, or one that describes itself
 /// otherwise.
 pub fn free_lists() -> Result<Vec<FreeBlock>, String> {
-    Host::find(Kcore::open(Path::new("/proc/kcore"))?)?.blocks()
+    Ok(once(Host::find(Kcore::open(Path::new("/proc/kcore"))?)?.blocks()?))
+}
+
+/// Leaves out blocks that were met before: one that goes to another list meanwhile may be met on both.
+fn once(mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
+    let mut met = HashSet::new();
+    blocks.retain(|block| met.insert(block.pfn));
+    blocks
 }
 
 /// Where free lists are in the kernel's memory.
@@ -194,6 +202,12 @@ SIZE(list_head)=16
             let blocks = kernel(ABOUT, &[(2, 0, &[8, astray]), (0, 0, &[1])]).unwrap();
             assert_eq!(blocks, [FreeBlock { pfn: 1, order: 0, migratetype: 0 }], "{astray}");
         }
+    }
+
+    #[test]
+    fn a_block_that_is_met_twice_is_told_once() {
+        let block = |pfn, order| FreeBlock { pfn, order, migratetype: 0 };
+        assert_eq!(once(vec![block(4, 0), block(8, 2), block(4, 1)]), [block(4, 0), block(8, 2)]);
     }
 
     #[test]
