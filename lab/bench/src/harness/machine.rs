@@ -81,11 +81,6 @@ pub(crate) fn caches() -> Vec<u64> {
     data_caches(0, &read_cpu).into_iter().map(|(bytes, _)| bytes).collect()
 }
 
-/// Returns the size of the last-level cache, in bytes.
-pub(crate) fn last_level_cache() -> Option<u64> {
-    caches().last().copied()
-}
-
 /// Returns the bytes of all last-level caches that these CPUs use; `None` where the kernel does not say.
 pub(crate) fn last_level_caches(cpus: &[usize]) -> Option<u64> {
     last_level_of(cpus, &read_cpu)

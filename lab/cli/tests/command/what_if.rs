@@ -117,7 +117,7 @@ fn a_trial_that_is_killed_puts_its_setting_back() {
 #[test]
 fn a_backtest_says_which_kernels_it_needs() {
     let text = String::from_utf8(LAB.stdout(&["backtest"])).unwrap();
-    assert!(text.contains("kernels 7.0, 7.1, 7.2, 7.2+skip, 7.3"));
+    assert!(text.contains("kernels 7.0, 7.1, 7.2, 7.2+none, 7.2+skip, 7.3"));
     assert_eq!(LAB.json(&["backtest", "--json"])["series"][0]["name"], "highatomic");
     assert!(LAB.failure(&["backtest", "none"]).contains("there is no series `none`; there are highatomic"));
     let why = LAB.failure(&["backtest", "highatomic"]);

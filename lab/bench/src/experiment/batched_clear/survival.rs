@@ -54,6 +54,19 @@ impl Cache {
     }
 }
 
+/// The metric: what reading a line of a working set takes while all of it is in a cache.
+fn read_in(cache: Cache, bytes: usize) -> String {
+    format!("a line of {} read, all of it in the {}", size(bytes), cache.name())
+}
+
+/// Returns the size of the last-level cache of the machine of a run, in bytes, at most halved: four times the working
+/// set that was to fit in it.
+pub(super) fn last_level_cache(rows: &Rows) -> Option<usize> {
+    let sets = (12..=30).map(|log| 1_usize << log);
+    let mut sets = sets.filter(|set| rows.get(&read_in(Cache::Last, *set), "machine").is_some());
+    sets.next().map(|set| 4 * set)
+}
+
 /// A working set is in a cache where reading a line of it takes less than this share of what it takes from memory.
 const CACHED: f64 = 0.5;
 
@@ -159,7 +172,7 @@ fn one(
     });
     let (all, none) = (series[0][0].median(), series[1][0].median());
     let (name, set) = (cache.name(), size(bytes as usize));
-    rows.add(format!("a line of {set} read, all of it in the {name}"), "machine", all, "ns");
+    rows.add(read_in(cache, bytes as usize), "machine", all, "ns");
     rows.add(format!("a line of {set} read, none of it in the {name}"), "machine", none, "ns");
     if all > CACHED * none {
         run.note(format!(

@@ -8,7 +8,6 @@ use crate::experiment::claim::{Claim, ClaimOutcome};
 use crate::experiment::figure::Figure;
 use crate::experiment::{DISTURBED, Rows};
 use crate::fault::Path;
-use crate::harness::machine::last_level_cache;
 use pageyard_arena::clear::Primitive;
 
 /// The extents that stand for a page of 1 GiB, and for one of 2 MiB.
@@ -180,7 +179,8 @@ fn begins(rows: &Rows) -> Claim {
     .published(Some("from 32 MiB on".into()))
     .on(rows, &metrics, &[&whole])
     .quick_is_elsewhere("a quick run has three sizes");
-    let (Some(cache), 10..) = (last_level_cache().map(|bytes| bytes as usize), all.len()) else {
+    // That of the machine of the run, which may be another one than this.
+    let (Some(cache), 10..) = (survival::last_level_cache(rows), all.len()) else {
         return claim;
     };
     let pays = all.iter().rposition(|(_, gain)| *gain <= DISTURBED).map_or(0, |last| last + 1);
