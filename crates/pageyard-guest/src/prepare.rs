@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the script printed.
+/// The output of the script.
 pub struct Prepared(String);
 
 impl Prepared {

@@ -1,9 +1,10 @@
 //! Requests that must not use the reserves, whatever else they say: `__GFP_NOMEMALLOC`.
 
 use crate::common::{CX, normal, sound};
-use pageyard_core::Migratetype::{Movable, Unmovable};
+use pageyard_core::Migratetype::{HighAtomic, Movable, Unmovable};
 use pageyard_core::{
-    Counter, Frames, Gfp, GfpMap, Order, PAGEBLOCK_ORDER, PageAllocator, Request, RequestFlags, ZoneId,
+    Counter, Frames, Gfp, GfpMap, Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Request, RequestFlags,
+    ZoneId,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 
@@ -84,6 +85,17 @@ fn reclaim_that_was_not_enough_gives_one_pageblock_of_the_reserve_back_and_keeps
         assert_eq!((reserved(), a.stats()[Counter::HighatomicUnreserve]), (PAGEBLOCK_ORDER.frames(), 1));
         sound(&a);
     }
+}
+
+#[test]
+fn a_pageblock_that_opens_in_the_reserve_counts_in_it() {
+    let a = normal(1 << 14, &preset("linux-6.18"));
+    let reserved = || a.zone_stats(ZoneId(0)).unwrap().highatomic;
+    for (m, frames) in [(HighAtomic, 512), (HighAtomic, 512), (Movable, 0), (Unmovable, 0)] {
+        a.set_pageblock_migratetype(PageblockId(3), m);
+        assert_eq!(reserved(), Frames(frames), "{m}");
+    }
+    sound(&a);
 }
 
 const HIGH_ATOMIC: usize = pageyard_core::Migratetype::HighAtomic.index();

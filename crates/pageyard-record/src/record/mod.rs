@@ -129,7 +129,7 @@ impl Recorder {
     pub fn start(mut self) -> Result<Running, RecordError> {
         let large = host::memory_bytes() > INSIDE_BYTES;
         let outside = large.then(picture).transpose()?;
-        // As late as it can be without a row of what changes them meanwhile.
+        // Just before the first event: what changes the lists from then on has a row.
         let free_lists = crate::host::free_lists();
         let start = host::now_ns();
         // Before the snapshot: what happens between it and the first event is in neither. A row of something that the

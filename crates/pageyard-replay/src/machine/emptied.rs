@@ -92,8 +92,8 @@ impl Emptied {
         }
     }
 
-    /// Returns the times, the first one first. `of_others` are those at which a CPU
-    /// drained blocks that had lain in the lists of another since before the first row, in order.
+    /// Returns the times, the first one first. `of_others` are those at which a CPU drained blocks that had lain in the
+    /// lists of another since before the first row, in order.
     pub fn found(mut self, of_others: &[u64]) -> Vec<Emptying> {
         let together = |a: &u64, b: &u64| b - a < TOGETHER_NS;
         let bursts = of_others.chunk_by(together).filter(|burst| burst.len() >= FEW as usize);

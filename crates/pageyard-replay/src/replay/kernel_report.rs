@@ -38,7 +38,7 @@ pub struct InKernel {
     pub answered: Answered,
 }
 
-/// What each request got: the step that asked, and the frame.
+/// The answers to requests: the step that asked, and its frame.
 pub type Answered = Vec<(Step, Option<Pfn>)>;
 
 /// How many requests two kernels answered with different frames. A kernel that needs frames itself which the other does

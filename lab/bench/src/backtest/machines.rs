@@ -16,7 +16,7 @@ pub struct Options {
     pub program: PathBuf,
     /// The folders in which packages of kernels are unpacked, by the series' names for the kernels.
     pub kernels: Vec<(String, PathBuf)>,
-    /// What kernels in no release are built from.
+    /// Sources of kernels that are in no release.
     pub sources: Option<Sources>,
     /// Recordings of each kernel, and measured runs of each.
     pub runs: usize,
