@@ -9,7 +9,7 @@
 #define PAGEYARD_EXCHANGE_H
 
 #define EXCHANGE_MAGIC 0x31656764756a7970ULL /* "pyjudge1" */
-#define EXCHANGE_VERSION 3
+#define EXCHANGE_VERSION 4
 
 /* Set in the number of a bulk request's frame once it is freed. */
 #define FRAME_FREED 0x80000000U
@@ -84,6 +84,7 @@ enum kind {
 	OP_KSWAPD_ENDS, /* the background reclaimer of node `arg` goes to sleep */
 	OP_GIVE_UP, /* the block of operation `arg` can be reclaimed */
 	OP_ALLOC_EXACT, /* `arg` single frames that follow each other, as alloc_pages_exact gives them; a bulk request to those that free */
+	OP_SET_WATERMARKS, /* min_free_kbytes `arg`, watermark_scale_factor `sub`, watermark_boost_factor `gives` thousandths */
 	OP_KINDS,
 };
 

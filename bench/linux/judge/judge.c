@@ -43,6 +43,8 @@ static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
 static void (*drain_lru)(void);
+static void (*set_up_watermarks)(void);
+static int *min_free, *scale_factor, *boost_factor;
 block_type_fn block_type;
 #if IS_6_12
 static void (*free_folios)(struct folio_batch *folios);
@@ -71,6 +73,10 @@ static int find_symbols(void)
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
 	FIND(drain_lru, "lru_add_drain");
 	FIND(block_type, BLOCK_TYPE_NAME);
+	FIND(set_up_watermarks, "setup_per_zone_wmarks");
+	FIND(min_free, "min_free_kbytes");
+	FIND(scale_factor, "watermark_scale_factor");
+	FIND(boost_factor, "watermark_boost_factor");
 #if IS_6_12
 	FIND(free_folios, "free_unref_folios");
 #else
@@ -459,6 +465,12 @@ static void carry_out(u64 index)
 		if (answers[op->arg].result != ~0ULL)
 			offered[offered_next++] = op->arg;
 		break;
+	case OP_SET_WATERMARKS:
+		*min_free = op->arg;
+		*scale_factor = op->sub;
+		*boost_factor = op->gives * 10;
+		set_up_watermarks();
+		break;
 	}
 	now = NULL;
 	counted = (void *)ex + ex->counts_at + index * COUNTS * sizeof(u32);
@@ -561,6 +573,8 @@ static int check(void)
 			return fail("an operation names one that has not happened");
 		if (op->kind == OP_KSWAPD_ENDS && !node_online(op->arg))
 			return fail("an operation names a node that is not there");
+		if (op->kind == OP_SET_WATERMARKS && (op->arg < 128 || op->arg > 65536 || !op->sub || op->sub > 1000))
+			return fail("an operation sets watermarks that leave no memory");
 	}
 	return 0;
 }

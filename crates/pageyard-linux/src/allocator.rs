@@ -10,10 +10,8 @@ use crate::node::Node;
 use crate::slot;
 use crate::zone::Zone;
 use crate::zonelist::Zonelists;
-use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::watermark::default_min_free_kbytes;
 use pageyard_core::{
-    BadRequest, CpuId, Cx, Frames, MAX_CPUS, MapError, MemoryMap, Pfn, Request, ZoneId, ZoneKind, ZoneSpan,
+    BadRequest, CpuId, Cx, Frames, MAX_CPUS, MapError, MemoryMap, Pfn, Request, ZoneId, ZoneSpan,
 };
 
 /// Linux's page allocator: a zoned buddy system with per-CPU lists.
@@ -44,20 +42,11 @@ impl LinuxAllocator {
         if !(1..=MAX_CPUS).contains(&config.cpus) {
             return Err(MapError::Cpus { cpus: config.cpus, most: MAX_CPUS });
         }
-        let lowmem: Frames =
-            spans.iter().filter(|(_, s)| s.kind <= ZoneKind::Normal).map(|(_, s)| s.managed).sum();
-        let knobs = &config.watermark;
-        let min_free_kbytes = knobs.min_free_kbytes.unwrap_or_else(|| {
-            default_min_free_kbytes(spans.iter().map(|(_, s)| *s), knobs.transparent_hugepage)
-        });
+        let all: Vec<ZoneSpan> = spans.iter().map(|(_, s)| *s).collect();
         let zones = spans
             .iter()
             .map(|(id, span)| {
-                let mut of_node = [Frames::ZERO; NR_ZONE_KINDS];
-                for (_, s) in spans.iter().filter(|(_, s)| s.node == span.node) {
-                    of_node[s.kind.index()] += s.managed;
-                }
-                let managed = Managed { of_node, lowmem, min_free_kbytes };
+                let managed = Managed::new(&all, span.node, &config.watermark);
                 let sharers = map.topology().sharers(span.node, config.cpus, map.nodes());
                 Zone::new(*id, *span, map, &managed, sharers, config)
             })

@@ -8,6 +8,7 @@ use crate::freelist::FreeLists;
 use crate::gauge::{Apart, Flag, Gauge};
 use crate::late::Late;
 use crate::lock::MeasuredLock;
+use crate::marks::{Marks, Protection};
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pcp;
 use crate::pcp_limits::Limits;
@@ -16,7 +17,8 @@ use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::{Frames, MemoryMap, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneKind, ZoneSpan, block, watermark};
+use pageyard_core::watermark::{WatermarkKnobs, Watermarks, default_min_free_kbytes, protection, watermarks};
+use pageyard_core::{Frames, MemoryMap, NodeId, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneKind, ZoneSpan, block};
 use std::sync::atomic::AtomicU64;
 
 /// The managed frames of each kind of zone, of one node and of the whole machine.
@@ -24,6 +26,22 @@ pub struct Managed {
     pub of_node: [Frames; NR_ZONE_KINDS],
     pub lowmem: Frames,
     pub min_free_kbytes: u64,
+}
+
+impl Managed {
+    /// Adds up the zones of a machine, for a zone of this node.
+    pub fn new(spans: &[ZoneSpan], node: NodeId, knobs: &WatermarkKnobs) -> Managed {
+        let mut of_node = [Frames::ZERO; NR_ZONE_KINDS];
+        for s in spans.iter().filter(|s| s.node == node) {
+            of_node[s.kind.index()] += s.managed;
+        }
+        let computed = || default_min_free_kbytes(spans.iter().copied(), knobs.transparent_hugepage);
+        Managed {
+            of_node,
+            lowmem: spans.iter().filter(|s| s.kind <= ZoneKind::Normal).map(|s| s.managed).sum(),
+            min_free_kbytes: knobs.min_free_kbytes.unwrap_or_else(computed),
+        }
+    }
 }
 
 /// Returns whether a zone has a lower one of its node to turn to before types are mixed.
@@ -50,11 +68,9 @@ impl Zone {
         let given = config.zone_marks.iter().find(|z| (z.node, z.kind) == (span.node, span.kind));
         let computed = || {
             let scale = knobs.watermark_scale_factor;
-            watermark::watermarks(&span, managed.lowmem, managed.min_free_kbytes, scale)
+            watermarks(&span, managed.lowmem, managed.min_free_kbytes, scale)
         };
         let marks = given.map_or_else(computed, |z| z.marks);
-        let limits = Limits::new(config, span.managed, marks.low, sharers);
-        let pages = || CpuPages::new(Pcp::new(config, limits), config.pcp_lists());
         let mut zone = Zone {
             id,
             span,
@@ -69,9 +85,9 @@ impl Zone {
             free_lent: Gauge::default(),
             reserved_highatomic: Gauge::default(),
             boost: Gauge::default(),
-            marks,
-            max_boost: watermark::max_boost(marks.high, span.managed, knobs.watermark_boost_factor),
-            protection: watermark::protection(span.kind, &managed.of_node, &knobs.lowmem_reserve_ratio),
+            boost_factor: Gauge::default(),
+            marks: Marks::default(),
+            protection: Protection::default(),
             below_high: Flag::default(),
             boosted: Flag::default(),
             reclaiming: Flag::default(),
@@ -82,11 +98,16 @@ impl Zone {
                 lists: FreeLists::new(frames),
                 counts: ZoneCounts::default(),
             }),
-            pcps: (0..config.cpus).map(|_| slot::locked(pages())).collect(),
+            pcps: Vec::new(),
+            sharers,
             interrupts: config.interrupts,
             foreign: AtomicU64::new(0),
             interleaved: AtomicU64::new(0),
         };
+        zone.set_marks(marks, managed, knobs);
+        let limits = zone.limits(config);
+        let pages = || CpuPages::new(Pcp::new(config, limits), config.pcp_lists());
+        zone.pcps = (0..config.cpus).map(|_| slot::locked(pages())).collect();
         let regions = || map.regions().filter(|r| (r.node, r.zone) == (span.node, span.kind));
         for region in regions() {
             zone.pageblocks.populate(region.start..=Pfn(region.end().0 - 1), region.managed);
@@ -102,5 +123,17 @@ impl Zone {
         }
         drop(locked);
         zone
+    }
+
+    /// Sets its watermarks, how far they may be boosted, and what is kept from requests that could use a higher zone.
+    pub fn set_marks(&self, marks: Watermarks, managed: &Managed, knobs: &WatermarkKnobs) {
+        self.marks.set(marks);
+        self.boost_factor.set(knobs.watermark_boost_factor);
+        self.protection.set(protection(self.span.kind, &managed.of_node, &knobs.lowmem_reserve_ratio));
+    }
+
+    /// Computes the limits of its per-CPU lists.
+    pub fn limits(&self, config: &Config) -> Limits {
+        Limits::new(config, self.span.managed, self.marks.get().low, self.sharers)
     }
 }

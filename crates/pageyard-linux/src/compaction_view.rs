@@ -83,8 +83,12 @@ impl CompactionView for LinuxAllocator {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let z = self.zones.get(zone.index())?;
         let mark = |mark| Frames(z.mark(mark));
-        let marks =
-            Watermarks { min: mark(Mark::Min), low: mark(Mark::Low), high: mark(Mark::High), ..z.marks };
+        let marks = Watermarks {
+            min: mark(Mark::Min),
+            low: mark(Mark::Low),
+            high: mark(Mark::High),
+            ..z.marks.get()
+        };
         Some(ZoneView { span: z.span, free: Frames(z.free.get()), marks, boost: Frames(z.boost.get()) })
     }
 

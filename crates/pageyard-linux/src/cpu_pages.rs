@@ -1,9 +1,11 @@
 //! The pages that one CPU keeps of one zone: its lists, what they hold, and the policy they follow. Layer: parts of a
 //! zone.
 
+use crate::config::Config;
 use crate::events::PcpCounts;
 use crate::freelist::End;
 use crate::pcp::{Listed, Pcp, Spill, Turns};
+use crate::pcp_limits::Limits;
 use pageyard_core::{Order, Pfn};
 use std::collections::VecDeque;
 
@@ -25,6 +27,12 @@ impl CpuPages {
         let lists = Lists::new(lists, policy.room());
         CpuPages { policy, lists, counts: PcpCounts::default() }
     }
+
+    /// Lets the lists become longer, or shorter with the next frees.
+    pub fn set_limits(&mut self, config: &Config, limits: Limits) {
+        self.policy.set_limits(config, limits);
+        self.lists.make_room(self.policy.room());
+    }
 }
 
 /// Lists of free blocks, one for each order and type that a CPU keeps.
@@ -38,6 +46,12 @@ pub struct Lists {
 impl Lists {
     fn new(lists: usize, room: usize) -> Lists {
         Lists { lists: (0..lists).map(|_| VecDeque::with_capacity(room)).collect(), held: 0 }
+    }
+
+    fn make_room(&mut self, room: usize) {
+        for list in &mut self.lists {
+            list.reserve(room.saturating_sub(list.len()));
+        }
     }
 
     /// Returns the frames that all lists hold together.

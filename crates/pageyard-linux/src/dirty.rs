@@ -73,6 +73,6 @@ impl LinuxAllocator {
 /// # Linux
 /// `calculate_totalreserve_pages`.
 fn reserve(zone: &Zone) -> u64 {
-    let most = zone.protection.iter().copied().max().unwrap_or_default();
-    (most + zone.marks.high).0.min(zone.span.managed.0)
+    let most = zone.protection.get().into_iter().max().unwrap_or_default();
+    (most.0 + zone.marks.high.get()).min(zone.span.managed.0)
 }

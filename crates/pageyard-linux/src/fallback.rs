@@ -8,7 +8,8 @@ use crate::effort::{Effort, Wake};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Locked;
-use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
+use pageyard_core::watermark::max_boost;
+use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// Half a pageblock, in frames: how many must be free or alike for it to be converted.
 const HALF: u64 = PAGEBLOCK_ORDER.frames().0 / 2;
@@ -231,7 +232,8 @@ impl Locked<'_> {
     /// # Linux
     /// `boost_watermark`.
     fn boost_watermark(&mut self, effort: Effort) {
-        let Some(most) = self.zone.max_boost else { return };
+        let (high, managed) = (Frames(self.zone.marks.high.get()), self.zone.span.managed);
+        let Some(most) = max_boost(high, managed, self.zone.boost_factor.get()) else { return };
         let boost = self.zone.boost.get() + PAGEBLOCK_ORDER.frames().0;
         self.zone.boost.set(boost.min(most.0));
         self.inner.counts.watermark_boost += 1;

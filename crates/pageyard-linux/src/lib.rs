@@ -6,11 +6,11 @@
 //! | layer | files |
 //! |---|---|
 //! | settings | [`compaction`]: Linux's scanners, on what they see of an allocator; `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; `choices`: what knobs choose between; [`config`]: which Linux it is, and the table of its knobs; [`knobs`]: knobs by name; `presets`: `linux-4.6` to `linux-7.3`; `posted`: patches that are in no release; [`rules`]: which rule explains that answers differ |
-//! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; `scans`: what reclaim looked at in vain; [`place`]: where a thread is that frees |
+//! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; `marks`: watermarks and reserves, which can change; `scans`: what reclaim looked at in vain; [`place`]: where a thread is that frees |
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `late`: pageblocks with blocks freed while it was held; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
 //! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `take_free`: free frames that leave for compaction; `boot`: a zone at the start |
-//! | the allocator | `cpusets`: to which nodes a task keeps; `zonelist`: which zones in which order; `node`: what a node's background was asked for; `allocator`: its state, none of its operations; `dirty`: nodes with too much that is dirty |
+//! | the allocator | `cpusets`: to which nodes a task keeps; `zonelist`: which zones in which order; `node`: what a node's background was asked for; `allocator`: its state, none of its operations; `dirty`: nodes with too much that is dirty; `set_watermarks`: settings that are written while requests run |
 //! | taking and giving | `wake`: whether a node is balanced, and waking its reclaimer; `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`: asking for frames; `kcompactd`, `kswapd`: a node's background; `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
 //! | top | `bulk`: by the array; `nolock`: calls that wait for no lock; `numa`: nodes and their counters; `opening`: recorded states and background work; `exact_opening`: a state in every detail, taken and given; `report`; `audit`: everything recounted; `engine`: the interface that all engines have; `one_by_one`: the same for page pools of 2018 |
@@ -62,6 +62,7 @@ pub mod knobs;
 mod kswapd;
 mod late;
 mod lock;
+mod marks;
 mod node;
 mod nolock;
 mod numa;
@@ -80,6 +81,7 @@ mod report;
 mod requests;
 pub mod rules;
 mod scans;
+mod set_watermarks;
 mod slot;
 mod slowpath;
 mod tag;

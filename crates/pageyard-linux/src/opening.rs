@@ -151,7 +151,7 @@ impl LinuxAllocator {
     fn is_short(&self, node: &Node) -> bool {
         let zones = || node.zones().map(|place| &self.zones[place]);
         let free: u64 = zones().map(|z| z.free.get()).sum();
-        let high: u64 = zones().map(|z| z.marks.high.0).sum();
+        let high: u64 = zones().map(|z| z.marks.high.get()).sum();
         free < 2 * high || zones().any(|z| z.boost.get() > 0)
     }
 

@@ -2,7 +2,7 @@
 //! policy holds limits and what it has seen of the demand, and returns decisions. It moves nothing: `refill` does, from
 //! a list to the zone and back. Counts are in frames.
 
-use crate::config::{Config, FreeHigh, PcpPolicy, Portions};
+use crate::config::{Config, PcpPolicy, Portions};
 use crate::pcp_limits::Limits;
 use pageyard_core::{Context, Migratetype, Order, PcpStats};
 
@@ -120,14 +120,10 @@ pub fn list_for_free(config: &Config, context: Context, order: Order, of: Migrat
 impl Pcp {
     /// Makes a policy that has seen nothing yet.
     pub fn new(config: &Config, limits: Limits) -> Pcp {
-        let many = match config.pcp_free_high {
-            FreeHigh::Batch => limits.batch,
-            FreeHigh::BatchAndHalf => limits.batch + limits.high_min / 2,
-        };
         Pcp {
             policy: config.pcp_policy,
             limits,
-            many,
+            many: limits.many(config),
             keeps_batch: config.pcp_free_high_batch,
             decay: config.pcp_decay,
             spill: config.pcp_spill,
@@ -135,6 +131,18 @@ impl Pcp {
             factor: 0,
             free_count: 0,
             freed_high_order: false,
+        }
+    }
+
+    /// Sets other limits, and forgets nothing that it has seen.
+    ///
+    /// # Linux
+    /// `pageset_update`.
+    pub fn set_limits(&mut self, config: &Config, limits: Limits) {
+        (self.limits, self.many) = (limits, limits.many(config));
+        // Where the limit is computed with the demand, it is brought within the new bounds when it is used.
+        if self.policy != PcpPolicy::Auto {
+            self.high = limits.high_min;
         }
     }
 

@@ -1,7 +1,7 @@
 //! How large a CPU's lists can grow, and how many frames move at a time, from the size of the zone. Layer: parts of a
 //! zone.
 
-use crate::config::{Config, PcpPolicy};
+use crate::config::{Config, FreeHigh, PcpPolicy};
 use pageyard_core::Frames;
 
 /// The largest batch that `percpu_pagelist_fraction` of 4.x leads to: eight times `PAGE_SHIFT`.
@@ -64,6 +64,14 @@ impl Limits {
             PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION)),
         };
         Limits { high_min, high_max, batch }
+    }
+
+    /// Returns how many frames freed in a row let a block of order 1 to 3 empty the lists.
+    pub fn many(&self, config: &Config) -> u64 {
+        match config.pcp_free_high {
+            FreeHigh::Batch => self.batch,
+            FreeHigh::BatchAndHalf => self.batch + self.high_min / 2,
+        }
     }
 }
 

@@ -309,8 +309,11 @@ impl<'a, H: Helpers> Wait<'a, H> {
             // Too little is free to move things to. Would it be enough if everything were reclaimed?
             return self.zones().any(|z| {
                 let all = z.free.get() + self.reclaimable(z) / u64::from(order.get());
-                let marks =
-                    Watermarks { min: Frames(z.mark(Mark::Min)), low: Frames(z.mark(Mark::Low)), ..z.marks };
+                let marks = Watermarks {
+                    min: Frames(z.mark(Mark::Min)),
+                    low: Frames(z.mark(Mark::Low)),
+                    ..z.marks.get()
+                };
                 let config = &self.engine.config;
                 let room = room_to_begin(&config.compaction, &marks, order).0;
                 all > match config.compaction.marks {

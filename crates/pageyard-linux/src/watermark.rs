@@ -27,9 +27,9 @@ impl Zone {
         let boost = self.boost.get();
         match mark {
             Mark::None => 0,
-            Mark::Min => self.marks.min.0 + boost,
-            Mark::Low => self.marks.low.0 + boost,
-            Mark::High => self.marks.high.0 + boost,
+            Mark::Min => self.marks.min.get() + boost,
+            Mark::Low => self.marks.low.get() + boost,
+            Mark::High => self.marks.high.get() + boost,
         }
     }
 
@@ -50,7 +50,7 @@ impl Zone {
         };
         let min = config.reserve_rule.lower(Frames(mark), effort.reserves).0;
         let lent = if effort.lent { 0 } else { self.free_lent.get() };
-        order.frames().0 - 1 + reserved + lent + min + self.protection[highest.index()].0
+        order.frames().0 - 1 + reserved + lent + min + self.protection.from(highest)
     }
 
     /// Returns whether the zone can serve a request without going below the watermark.
@@ -74,7 +74,7 @@ impl Zone {
             && effort.mark == Mark::Min
             && is_spared()
             && self.boost.get() > 0
-            && self.enough(order, highest, self.marks.min.0, effort, config)
+            && self.enough(order, highest, self.marks.min.get(), effort, config)
     }
 
     /// Returns whether a request can be served while `mark` frames stay free, beside what is kept back from it.

@@ -10,15 +10,14 @@ use crate::gauge::{Apart, Flag, Gauge};
 use crate::irq::{Interrupts, Section};
 use crate::late::Late;
 use crate::lock::MeasuredLock;
+use crate::marks::{Marks, Protection};
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
 use crate::place::FreeObserver;
 use crate::scans::Scans;
 use crate::slot::{Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
-use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::watermark::Watermarks;
-use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneSpan};
+use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneSpan};
 use spin::mutex::SpinMutexGuard;
 use std::sync::atomic::AtomicU64;
 
@@ -52,9 +51,10 @@ pub struct Zone {
     pub free_lent: Gauge,
     pub reserved_highatomic: Gauge,
     pub boost: Gauge,
-    pub marks: Watermarks,
-    pub max_boost: Option<Frames>,
-    pub protection: [Frames; NR_ZONE_KINDS],
+    pub marks: Marks,
+    /// `watermark_boost_factor`.
+    pub boost_factor: Gauge,
+    pub protection: Protection,
     pub below_high: Flag,
     pub boosted: Flag,
     /// Whether the background reclaimer is at work here.
@@ -67,6 +67,8 @@ pub struct Zone {
     pub compaction: ZoneState,
     pub lock: MeasuredLock<ZoneInner>,
     pub pcps: Vec<Slot>,
+    /// CPUs among which what its lists may hold is divided.
+    pub sharers: u64,
     pub interrupts: Interrupts,
     /// `numa_foreign`: requests that preferred this zone's node and were served by another.
     pub foreign: AtomicU64,

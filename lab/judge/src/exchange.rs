@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"pyjudge1");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const MIB: u64 = 1 << 20;
 
 /// Where things lie, in bytes.

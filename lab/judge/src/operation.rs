@@ -1,5 +1,6 @@
 //! The operations that a kernel and the reference both carry out, and what each answers.
 
+use pageyard_core::watermark::WatermarkKnobs;
 use pageyard_core::{CpuId, Request};
 use pageyard_guest::request::GuestRequest;
 
@@ -28,11 +29,14 @@ pub enum Kind {
     /// Asks for `arg` single frames that follow each other, as `alloc_pages_exact` gives them. To those that free it is
     /// a bulk request.
     AllocExact = 9,
+    /// Sets `min_free_kbytes` to `arg`, `watermark_scale_factor` to `sub`, and `watermark_boost_factor` to `gives`
+    /// thousandths, as writing them below `/proc/sys/vm` does.
+    SetWatermarks = 10,
 }
 
 impl Kind {
     /// Every kind, by number.
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 11] = [
         Kind::Alloc,
         Kind::Free,
         Kind::AllocBulk,
@@ -43,6 +47,7 @@ impl Kind {
         Kind::KswapdEnds,
         Kind::GiveUp,
         Kind::AllocExact,
+        Kind::SetWatermarks,
     ];
 
     /// Returns whether it asks for something.
@@ -160,7 +165,9 @@ impl Operation {
         };
         let exact = op.kind != Kind::AllocExact
             || ((1..=MOST_EXACT).contains(&op.arg) && op.order == 0 && op.nodes == 0 && op.zone <= 2);
-        (op.cpu < 2 && op.order <= 10 && op.migratetype <= 2 && op.zone <= 3 && exact).then_some(op)
+        let marks = op.kind != Kind::SetWatermarks
+            || ((128..=65_536).contains(&op.arg) && (1..=1000).contains(&op.sub));
+        (op.cpu < 2 && op.order <= 10 && op.migratetype <= 2 && op.zone <= 3 && exact && marks).then_some(op)
     }
 
     /// Returns whether it speaks of an earlier operation, `arg`.
@@ -173,6 +180,17 @@ impl Operation {
     #[must_use]
     pub fn cpu(&self) -> CpuId {
         CpuId(u32::from(self.cpu))
+    }
+
+    /// Returns what an operation that sets watermarks sets them to.
+    #[must_use]
+    pub fn watermarks(&self) -> WatermarkKnobs {
+        WatermarkKnobs {
+            min_free_kbytes: Some(self.arg.into()),
+            watermark_scale_factor: self.sub.into(),
+            watermark_boost_factor: u64::from(self.gives) * 10,
+            ..WatermarkKnobs::default()
+        }
     }
 
     /// Returns what a request asks of the reference.

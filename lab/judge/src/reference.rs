@@ -101,11 +101,8 @@ impl Reference {
             if (span.start, span.spanned) != (zone.start, zone.spanned) {
                 return Err(OpenError::Span(id));
             }
-            let Some(ours) = computed(&allocator, id) else { return Err(OpenError::Span(id)) };
-            if ours != zone.computed {
-                return Err(OpenError::Computed(id, Box::new(ours), Box::new(zone.computed.clone())));
-            }
         }
+        compare_computed(&allocator, state)?;
         allocator.open(&state.opening()).map_err(OpenError::Opening)?;
         let owners = Owners {
             held: RefCell::default(),
@@ -144,6 +141,12 @@ impl Reference {
     #[must_use]
     pub fn allocator(&self) -> &LinuxAllocator {
         &self.allocator
+    }
+
+    /// Says in which zone the kernel's watermarks, reserves or limits of lists are others now, if they are.
+    #[must_use]
+    pub fn computed_difference(&self, state: &KernelState) -> Option<OpenError> {
+        compare_computed(&self.allocator, state).err()
     }
 
     /// Returns how often an operation reclaimed, the one that was carried out last.
@@ -205,6 +208,10 @@ impl Reference {
                 if self.owners.held.borrow()[op.arg as usize][0].is_some() {
                     self.owners.offered.borrow_mut().push_back(op.arg);
                 }
+                Answer::Done
+            }
+            Kind::SetWatermarks => {
+                self.allocator.set_watermarks(&op.watermarks());
                 Answer::Done
             }
         };
@@ -286,6 +293,17 @@ impl Owners {
         self.movable.borrow_mut().remove(&pfn);
         Some((pfn, self.orders.borrow()[operation]))
     }
+}
+
+/// Refuses a kernel that computes other values from the settings than the reference does.
+fn compare_computed(allocator: &LinuxAllocator, state: &KernelState) -> Result<(), OpenError> {
+    for (id, zone) in (0u16..).map(ZoneId).zip(&state.zones) {
+        let ours = computed(allocator, id).ok_or(OpenError::Span(id))?;
+        if ours != zone.computed {
+            return Err(OpenError::Computed(id, Box::new(ours), Box::new(zone.computed.clone())));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the values that the reference computed for a zone.

@@ -10,15 +10,22 @@ const FRAMES: u64 = 130_000;
 /// Names and values.
 pub type Settings = Vec<(String, String)>;
 
+/// Values of `min_free_kbytes`.
+pub const MIN_FREE_KBYTES: [u64; 6] = [1024, 2048, 3064, 4096, 8192, 16384];
+/// Values of `watermark_scale_factor`.
+pub const SCALE_FACTORS: [u64; 4] = [10, 10, 50, 200];
+/// Values of `watermark_boost_factor`: tens.
+pub const BOOST_FACTORS: [u64; 4] = [15_000, 15_000, 0, 5000];
+
 /// Makes the settings of a set: a choice of each of five.
 #[must_use]
 pub fn settings(set: u64) -> Settings {
     let mut rng = fastrand::Rng::with_seed(set ^ 0x5e77);
     let mut pick = |of: &[u64]| of[rng.usize(0..of.len())].to_string();
     let chosen = [
-        ("min_free_kbytes", pick(&[1024, 2048, 3064, 4096, 8192, 16384])),
-        ("watermark_scale_factor", pick(&[10, 10, 50, 200])),
-        ("watermark_boost_factor", pick(&[15_000, 15_000, 0, 5000])),
+        ("min_free_kbytes", pick(&MIN_FREE_KBYTES)),
+        ("watermark_scale_factor", pick(&SCALE_FACTORS)),
+        ("watermark_boost_factor", pick(&BOOST_FACTORS)),
         ("percpu_pagelist_high_fraction", pick(&[0, 0, 8, 64])),
         // Written again although it is the default, because a kernel computes it before all its memory is there.
         ("lowmem_reserve_ratio", "256 256 32 0".to_owned()),

@@ -2,6 +2,7 @@
 //! taken: memory fills and empties, types mix, requests that cannot wait meet an almost empty zone.
 
 use crate::operation::{Kind, MOST_EXACT, Operation, PINNED, STUCK};
+use crate::settings;
 use fastrand::Rng;
 use pageyard_guest::request::{
     COMPOUND, DIRECT, HIGH, KSWAPD, MAYFAIL, MEMALLOC, NOMEMALLOC, NORETRY, THIS_NODE, VICTIM,
@@ -129,6 +130,7 @@ impl Maker {
                     self.operations.push(Operation::new(Kind::KswapdEnds, cpu, node));
                 }
                 30..40 => self.give_up(cpu),
+                40..43 => self.set_watermarks(cpu),
                 _ => {
                     // Towards the target, and back and forth once there.
                     let room = self.frames < phase.target;
@@ -146,6 +148,18 @@ impl Maker {
                 Some(_) => self.free_one(held, cpu),
             }
         }
+    }
+
+    /// Chooses among the values that sets of settings begin with.
+    fn set_watermarks(&mut self, cpu: u8) {
+        let mut pick = |of: &[u64]| of[self.rng.usize(0..of.len())];
+        let (min_free, scale) = (pick(&settings::MIN_FREE_KBYTES), pick(&settings::SCALE_FACTORS));
+        let boost = pick(&settings::BOOST_FACTORS);
+        self.operations.push(Operation {
+            sub: scale as u16,
+            gives: (boost / 10) as u16,
+            ..Operation::new(Kind::SetWatermarks, cpu, min_free as u32)
+        });
     }
 
     fn pick(&mut self, frees: Frees) -> Option<HeldBlock> {

@@ -58,6 +58,8 @@ pub struct Covered {
     pub steps: u64,
     /// Requests that were to isolate more frames than the judge lets one isolate.
     pub cut_short: u64,
+    /// Times that watermarks were set.
+    pub watermarks_set: u64,
 }
 
 impl Covered {
@@ -77,7 +79,7 @@ impl Covered {
         }
     }
 
-    fn by_name(&self) -> [(&'static str, u64); 16] {
+    fn by_name(&self) -> [(&'static str, u64); 17] {
         [
             ("requests", self.requests),
             ("refused", self.refused),
@@ -95,6 +97,7 @@ impl Covered {
             ("of those compound pages", self.moved_blocks),
             ("steps of compaction", self.steps),
             ("cut short", self.cut_short),
+            ("watermarks set", self.watermarks_set),
         ]
     }
 
@@ -116,6 +119,7 @@ impl Covered {
         self.moved_blocks += other.moved_blocks;
         self.steps += other.steps;
         self.cut_short += other.cut_short;
+        self.watermarks_set += other.watermarks_set;
     }
 }
 
@@ -188,9 +192,10 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
     let mut reference = Reference::open(&ruling.opening, config)?;
     let before = Counters::of_reference(reference.allocator());
     let (mut counts, mut requests, mut refused, mut reclaims) = (None, 0, 0, 0);
-    let (mut equal, mut moved, mut stepped) = (0, 0, 0);
+    let (mut equal, mut moved, mut stepped, mut watermarks_set) = (0, 0, 0, 0);
     let differs = operations.iter().enumerate().find_map(|(n, op)| {
         let (ours, theirs) = (reference.carry_out(op), &ruling.answers[n]);
+        watermarks_set += u64::from(op.kind == Kind::SetWatermarks);
         if op.kind.asks() {
             requests += 1;
             let nothing = op.kind == Kind::AllocExact && *theirs == Answer::Bulk(Vec::new());
@@ -247,10 +252,12 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
         moved_blocks: reference.moved_blocks(),
         steps: stepped as u64,
         cut_short: ruling.cut_short,
+        watermarks_set,
         ..Covered::of(reference.allocator())
     };
     let first_difference = differs
         .or_else(|| state_difference(&reference.allocator().opening(), &ruling.closing.opening()))
+        .or_else(|| Some(format!("at the end, {}", reference.computed_difference(&ruling.closing)?)))
         .or_else(|| {
             let ours = Counters::of_reference(reference.allocator()).since(&before);
             let theirs = Counters::of_kernel(&ruling.closing).since(&Counters::of_kernel(&ruling.opening));

@@ -26,4 +26,5 @@ mod pressure;
 mod recorded;
 mod reserves;
 mod scripted_zone;
+mod set_watermarks;
 mod suite;
