@@ -339,14 +339,32 @@ static void set_highs(void)
 		per_cpu_ptr(recorded_zone(at[1])->per_cpu_pageset, at[0])->high = at[2];
 }
 
+/* Held frames that count as movable where a request takes from their pageblock. */
+static void mark_movable(void)
+{
+	unsigned long *movable = (void *)ex + ex->movable_at, pfn;
+
+	for_each_set_bit(pfn, movable, ex->frames)
+		if (test_bit(pfn, taken))
+			mark(pfn_to_page(pfn), &contents);
+}
+
 static void open_state(void)
 {
 	u32 *type = (void *)ex + ex->types_at;
 	int cpu, i;
 	u64 n;
 
-	for (n = 0; n < ex->types; n++, type += 2)
-		set_type(pfn_to_page((u64)type[0] * pageblock_nr_pages), type[1]);
+	for (i = 0; i < MAX_NR_ZONES; i++)
+		if (zone_at(i))
+			zone_at(i)->nr_reserved_highatomic = 0;
+	for (n = 0; n < ex->types; n++, type += 2) {
+		struct page *page = pfn_to_page((u64)type[0] * pageblock_nr_pages);
+
+		set_type(page, type[1]);
+		if (type[1] == MIGRATE_HIGHATOMIC)
+			page_zone(page)->nr_reserved_highatomic += pageblock_nr_pages;
+	}
 	each_listed(false);
 	drain_all(NULL);
 	each_listed(true);
@@ -374,6 +392,7 @@ static void open_state(void)
 	}
 	set_highs();
 	fill_lists();
+	mark_movable();
 }
 
 /* ---- Samples, and the end. ---- */

@@ -8,7 +8,7 @@
 #define PAGEYARD_REPLAY_H
 
 #define REPLAY_MAGIC 0x316c706572756a70ULL /* "pjurepl1" */
-#define REPLAY_VERSION 1
+#define REPLAY_VERSION 2
 
 #define REPLAY_ZONES 4 /* DMA, DMA32, Normal, Movable */
 #define REPLAY_TYPES 5 /* unmovable, movable, reclaimable, set aside; all others */
@@ -56,6 +56,7 @@ struct replay_exchange {
 	u64 cached_lists_at;
 	u64 highs; /* four 32-bit words each: cpu, zone, high, 0 */
 	u64 highs_at;
+	u64 movable_at; /* a bit for each frame whose holder can move it */
 	u64 steps;
 	u64 steps_at;
 	u64 answers_at; /* 32 bits for each step */

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"pjurepl1");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const MIB: u64 = 1 << 20;
 
 /// Kinds of zone: DMA, DMA32, Normal, Movable.
@@ -21,7 +21,7 @@ pub const NO_FRAME: u32 = u32::MAX;
 
 const ZONE_WORDS: usize = 1 + 2 + 3 + ZONES + 3;
 /// Where in the head the words of the guest lie, after those of the driver.
-const DONE: u64 = 8 * 21;
+const DONE: u64 = 8 * 22;
 const ZONES_AT: u64 = DONE + 8 * (5 + TYPES * TYPES) as u64;
 const RELEASE_AT: u64 = ZONES_AT + 8 * (ZONES * ZONE_WORDS) as u64;
 const HEAD: usize = RELEASE_AT as usize + 64 + 256;
@@ -113,6 +113,7 @@ struct Places {
     lists: u64,
     cached_lists: u64,
     highs: u64,
+    movable: u64,
     steps: u64,
     answers: u64,
     samples: u64,
@@ -140,6 +141,7 @@ impl Sizes {
             lists: room(self.frames * 4 + MIB),
             cached_lists: room(self.frames * 8 + MIB),
             highs: room(self.cpus * ZONES as u64 * 16),
+            movable: room(map),
             steps: room(self.steps * Step::BYTES as u64),
             answers: room(self.steps * 4),
             samples: room(samples_room * 8),
@@ -191,6 +193,8 @@ pub struct GuestOpening {
     pub cached: Vec<u32>,
     /// CPU, kind of zone, limit of its lists in frames, 0.
     pub highs: Vec<[u32; 4]>,
+    /// The frames whose holders can move them: a request that takes from their pageblock asks how many there are.
+    pub movable: Vec<u32>,
 }
 
 /// The free and listed frames of zones at one moment.
@@ -365,6 +369,13 @@ impl Exchange {
         self.put_numbers(p.lists, opening.lists.iter())?;
         self.put_numbers(p.cached_lists, opening.cached.iter())?;
         self.put_numbers(p.highs, opening.highs.iter().flatten())?;
+        let mut movable = vec![0u64; self.sizes.frames.div_ceil(64) as usize];
+        for frame in &opening.movable {
+            let word = movable.get_mut((frame / 64) as usize);
+            *word.ok_or_else(|| io::Error::other("a frame lies behind the guest's last"))? |=
+                1 << (frame % 64);
+        }
+        self.put_words(p.movable, &movable)?;
         for (n, chunk) in steps.chunks(1 << 16).enumerate() {
             let bytes: Vec<u8> = chunk.iter().flat_map(|s| s.to_bytes()).collect();
             self.file.write_all_at(&bytes, p.steps + (n as u64 * (1 << 16)) * Step::BYTES as u64)?;
@@ -378,6 +389,7 @@ impl Exchange {
             p.cached_lists,
             opening.highs.len() as u64,
             p.highs,
+            p.movable,
             steps.len() as u64,
             p.steps,
             p.answers,
@@ -480,6 +492,7 @@ mod tests {
             (p.lists, sizes.frames * 4),
             (p.cached_lists, sizes.frames * 8),
             (p.highs, 3 * 4 * 16),
+            (p.movable, sizes.frames / 8),
             (p.steps, sizes.steps * 16),
             (p.answers, sizes.steps * 4),
             (p.samples, p.samples_room * 8),
@@ -497,7 +510,11 @@ mod tests {
         let exchange = Exchange::create(&folder.path().join("x"), sizes, &wanted).unwrap();
         assert_eq!(exchange.status().unwrap(), Status::Waiting);
         let steps = [Step::new(StepKind::Alloc, 0, 3, 0, 0), Step::new(StepKind::Sample, 0, 0, 0, 0)];
-        exchange.go(&GuestOpening::default(), &steps).unwrap();
+        let opening = GuestOpening { movable: vec![65, 1023], ..GuestOpening::default() };
+        exchange.go(&opening, &steps).unwrap();
+        let movable = exchange.map_at(exchange.places.movable).unwrap();
+        assert!(movable.contains(65) && movable.contains(1023) && movable.count(0, 1024) == 2);
+        assert!(exchange.go(&GuestOpening { movable: vec![1024], ..opening }, &steps).is_err());
         assert_eq!(exchange.status().unwrap(), Status::Running(0));
         // As the guest would.
         let mut sample = vec![0u64; sample_words(1)];

@@ -398,6 +398,8 @@ fn guest_opening(engine: &KernelEngine<'_>, mapping: &Mapping) -> GuestOpening {
             ]);
             out.lists.extend(blocks);
         }
+        let movable = zone.movable.iter().flat_map(|(start, frames)| start.0..start.0 + frames.0);
+        out.movable.extend(movable.filter_map(|pfn| mapping.there(Pfn(pfn))));
         let kind = span.kind as u32;
         for (cpu, lists) in (0..).zip(&zone.cpus) {
             out.highs.push([cpu, kind, u32::try_from(lists.high).unwrap_or(u32::MAX), 0]);
@@ -425,7 +427,7 @@ mod tests {
     use super::*;
     use crate::engine::EngineSpec;
     use crate::machine::Machine;
-    use pageyard::{CpuId, PageAllocator, ZoneId};
+    use pageyard::{ClaimError, CpuId, Cx, Migratetype, PageAllocator, ZoneId};
     use pageyard_guest::exchange::{
         FrameMap, GuestSample, GuestZone, ORDERS, Replayed, SampledZone, TYPES, ZONES,
     };
@@ -571,6 +573,11 @@ mod tests {
 
         let reading = KernelEngine::new(build(), &map, machine.cpus, &steps, Some(answers));
         let (_, mut ours) = read(&trial, &reading, &lost).unwrap();
+        // What the host moved stays where it was: a frame that is free in the opening may be another's in the guest.
+        let state = reading.reference().opening();
+        let free = state.zones[1].free.iter().find(|list| list.order == Order::ZERO).unwrap().blocks[0];
+        let moved = reading.claim_exact(&Cx::on(CpuId(0)), free, Order::ZERO, Migratetype::Movable);
+        assert_eq!(moved, Err(ClaimError::NotFree));
         let options = super::super::run::ReplayOptions::default();
         let spec = [EngineSpec::parse("linux-6.12", &[]).unwrap()];
         let theirs =

@@ -234,7 +234,11 @@ unsafe impl PageAllocator for KernelEngine<'_> {
     }
 
     fn claim_exact(&self, cx: &Cx, pfn: Pfn, order: Order, m: Migratetype) -> Result<(), ClaimError> {
-        self.reference.claim_exact(cx, pfn, order, m)
+        // A guest is not told of moves: what it holds stays where it is.
+        match *lock(&self.asker) {
+            Asker::Opening => self.reference.claim_exact(cx, pfn, order, m),
+            _ => Err(ClaimError::NotFree),
+        }
     }
 
     fn order_of(&self, _: Pfn) -> Option<Order> {
