@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What prepare and debian-13 share.
+# What prepare and debian share.
 
 die() {
 	echo "error: $*" >&2
