@@ -44,6 +44,12 @@ struct replacement {
 	bool on;
 };
 
+#if !IS_6_1
+#define ftrace_regs pt_regs
+#define ftrace_get_regs(regs) (regs)
+#define ftrace_instruction_pointer_set(regs, to) ((regs)->ip = (to))
+#endif
+
 static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_ops *fops, struct ftrace_regs *regs)
 {
 	struct replacement *r = container_of(fops, struct replacement, ops);
@@ -109,7 +115,7 @@ static int reclaimer_woken(struct wait_queue_entry *entry, unsigned int mode, in
 	list_del_init(&entry->entry);
 	for (i = 0; i <= node->kswapd_highest_zoneidx && i < MAX_NR_ZONES; i++)
 		if (managed_zone(&node->node_zones[i]))
-			set_bit(ZONE_RECLAIM_ACTIVE, &node->node_zones[i].flags);
+			SET_RECLAIMED(&node->node_zones[i]);
 	node->kswapd_order = 0;
 	node->kswapd_highest_zoneidx = MAX_NR_ZONES;
 	return 1;
@@ -146,7 +152,7 @@ static void play_background(void)
 		node->kcompactd_highest_zoneidx = node->nr_zones - 1;
 		for (i = 0; i < MAX_NR_ZONES; i++)
 			awake |= managed_zone(&node->node_zones[i]) &&
-				 test_bit(ZONE_RECLAIM_ACTIVE, &node->node_zones[i].flags);
+				 IS_RECLAIMED(&node->node_zones[i]);
 		if (!awake)
 			sleeps_in(&node->kswapd_wait, &p->reclaimer);
 		sleeps_in(&node->kcompactd_wait, &p->compactor);
@@ -179,9 +185,9 @@ static void reclaim_ends(int id)
 	for (i = 0; i < MAX_NR_ZONES; i++) {
 		struct zone *zone = &node->node_zones[i];
 
-		if (!managed_zone(zone) || !test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags))
+		if (!managed_zone(zone) || !IS_RECLAIMED(zone))
 			continue;
-		clear_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
+		CLEAR_RECLAIMED(zone);
 		spin_lock(&zone->lock);
 		zone->watermark_boost = 0;
 		spin_unlock(&zone->lock);

@@ -43,6 +43,9 @@ static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
 static void (*drain_lru)(void);
+#if !IS_6_1
+static void (*drain_of)(unsigned int cpu);
+#endif
 static void (*set_up_watermarks)(void);
 static int *min_free, *scale_factor, *boost_factor;
 block_type_fn block_type;
@@ -72,6 +75,9 @@ static int find_symbols(void)
 	FIND(drain_local, "drain_local_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
 	FIND(drain_lru, "lru_add_drain");
+#if !IS_6_1
+	FIND(drain_of, "drain_pages");
+#endif
 	FIND(block_type, BLOCK_TYPE_NAME);
 	FIND(set_up_watermarks, "setup_per_zone_wmarks");
 	FIND(min_free, "min_free_kbytes");
@@ -236,7 +242,21 @@ static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, 
 	return max_t(unsigned long, got, ready);
 }
 
+#if !IS_6_1
+/* 5.10 asks each CPU to drain its own, and waits: here one CPU has the turn. */
+static void drained(struct zone *zone)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < JUDGED_CPUS; cpu++)
+		drain_of(cpu);
+}
+#endif
+
 static struct replacement replaced[] = {
+#if !IS_6_1
+	{ .name = "drain_all_pages", .by = drained },
+#endif
 	{ .name = "try_to_free_pages", .by = reclaimed },
 	{ .name = "out_of_memory", .by = no_task_killed },
 	{ .name = "try_to_compact_pages", .by = not_compacted }, /* the last: not where requests compact */
@@ -371,6 +391,16 @@ static void give_back(const struct operation *op)
 		__free_pages(page, got_frames(from) ? 0 : from->order);
 }
 
+static void __maybe_unused not_to_expire(int cpu)
+{
+	int node, i;
+
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++)
+			if (populated_zone(&NODE_DATA(node)->node_zones[i]))
+				EXPIRE(&NODE_DATA(node)->node_zones[i], cpu) = 0;
+}
+
 static u32 *counted, *counted_end;
 
 static u32 fold(u32 sum, u64 number)
@@ -395,7 +425,7 @@ static u32 counts(void)
 			sum = fold(sum, zone_page_state(zone, NR_FREE_PAGES));
 			sum = fold(sum, zone->watermark_boost);
 			sum = fold(sum, zone->nr_reserved_highatomic);
-			sum = fold(sum, test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags));
+			sum = fold(sum, IS_RECLAIMED(zone));
 			sum = fold(sum, test_bit(ZONE_BOOSTED_WATERMARK, &zone->flags));
 #if IS_6_12
 			sum = fold(sum, test_bit(ZONE_BELOW_HIGH, &zone->flags));
@@ -403,17 +433,12 @@ static u32 counts(void)
 			sum = fold(sum, 0);
 #endif
 			for (cpu = 0; cpu < JUDGED_CPUS; cpu++) {
-				struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+				struct per_cpu_pages *pcp = LISTS(zone, cpu);
 
 				sum = fold(sum, pcp->count);
 				sum = fold(sum, pcp->high);
-#if IS_6_12
-				sum = fold(sum, pcp->alloc_factor);
-				sum = fold(sum, pcp->free_count);
-#else
-				sum = fold(sum, pcp->free_factor);
-				sum = fold(sum, 0);
-#endif
+				sum = fold(sum, FREE_FACTOR(pcp));
+				sum = fold(sum, FREE_COUNT(pcp));
 			}
 		}
 	for_each_online_node(node) {
@@ -456,6 +481,10 @@ static void carry_out(u64 index)
 			drain_all(NULL);
 		break;
 	case OP_TICK:
+#if !IS_6_1
+		/* There the counters of nodes, too, keep differences: lists of another node would expire. */
+		not_to_expire(op->cpu);
+#endif
 		refresh_stats(true);
 		break;
 	case OP_KSWAPD_ENDS:
@@ -561,6 +590,8 @@ static int check(void)
 
 	if (ex->magic != EXCHANGE_MAGIC || ex->version != EXCHANGE_VERSION)
 		return fail("the exchange is of another version than the judge");
+	if (ex->compacts && !IS_6_1)
+		return fail("compaction is not judged on kernels before 6.1");
 	for (i = 0; i < ex->operations; i++) {
 		const struct operation *op = &ops[i];
 		bool refers = op->kind == OP_FREE || op->kind == OP_FREE_BULK || op->kind == OP_FREE_FRAG || op->kind == OP_GIVE_UP;
@@ -569,6 +600,8 @@ static int check(void)
 			return fail("an operation is out of range");
 		if (op->kind == OP_ALLOC_EXACT && (!op->arg || op->arg > MOST_EXACT || op->order || op->nodes || op->zone > 2))
 			return fail("a request for an exact number of frames asks for what it cannot");
+		if (op->kind == OP_ALLOC_BULK && !IS_6_1)
+			return fail("kernels before 5.13 have no bulk requests");
 		if (refers && op->arg >= i)
 			return fail("an operation names one that has not happened");
 		if (op->kind == OP_KSWAPD_ENDS && !node_online(op->arg))

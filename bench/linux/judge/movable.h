@@ -24,6 +24,15 @@
  * operations, what follows them is where that looks for the file's least order, which is too large; where there is no mapping, nothing
  * is split.
  */
+#if !IS_6_1
+/* As 6.1 has it. 5.10 would ask a file's operations; the judge does not let it compact. */
+struct movable_operations {
+	bool (*isolate_page)(struct page *page, isolate_mode_t mode);
+	int (*migrate_page)(struct page *to, struct page *from, enum migrate_mode mode);
+	void (*putback_page)(struct page *page);
+};
+#endif
+
 struct contents {
 	struct movable_operations operations;
 	u8 file[sizeof(struct address_space)];

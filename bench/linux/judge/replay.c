@@ -230,12 +230,12 @@ static void describe_zones(void)
 			z->marks[j] = zone->_watermark[j];
 		for (j = 0; j < REPLAY_ZONES; j++)
 			z->protection[j] = zone->lowmem_reserve[zone_ids[j]];
-		z->batch = per_cpu_ptr(zone->per_cpu_pageset, 0)->batch;
+		z->batch = LISTS(zone, 0)->batch;
 #if IS_6_12
-		z->high_min = per_cpu_ptr(zone->per_cpu_pageset, 0)->high_min;
-		z->high_max = per_cpu_ptr(zone->per_cpu_pageset, 0)->high_max;
+		z->high_min = LISTS(zone, 0)->high_min;
+		z->high_max = LISTS(zone, 0)->high_max;
 #else
-		z->high_min = z->high_max = per_cpu_ptr(zone->per_cpu_pageset, 0)->high;
+		z->high_min = z->high_max = LISTS(zone, 0)->high;
 #endif
 	}
 }
@@ -312,7 +312,7 @@ static void fill_lists(void)
 	while (at + 5 <= end) {
 		u32 cpu = at[0], list = at[2], order = at[3], blocks = at[4], i;
 		struct zone *zone = recorded_zone(at[1]);
-		struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+		struct per_cpu_pages *pcp = LISTS(zone, cpu);
 
 		at += 5;
 		for (i = 0; i < blocks && at + 2 <= end; i++, at += 2) {
@@ -336,7 +336,7 @@ static void set_highs(void)
 	u32 *at = (void *)ex + ex->highs_at, i;
 
 	for (i = 0; i < ex->highs; i++, at += 4)
-		per_cpu_ptr(recorded_zone(at[1])->per_cpu_pageset, at[0])->high = at[2];
+		LISTS(recorded_zone(at[1]), at[0])->high = at[2];
 }
 
 /* Held frames that count as movable where a request takes from their pageblock. */
@@ -373,11 +373,11 @@ static void open_state(void)
 
 		if (!zone)
 			continue;
-		clear_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
+		CLEAR_RECLAIMED(zone);
 		clear_bit(ZONE_BOOSTED_WATERMARK, &zone->flags);
 		zone->watermark_boost = 0;
 		for (cpu = 0; cpu < ex->cpus; cpu++) {
-			struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+			struct per_cpu_pages *pcp = LISTS(zone, cpu);
 
 #if IS_6_12
 			clear_bit(ZONE_BELOW_HIGH, &zone->flags);
@@ -432,8 +432,8 @@ static void sample(u64 after)
 		for (j = 0; j < ARRAY_SIZE(blocks); j++)
 			put(blocks[j]);
 		for (cpu = 0; cpu < ex->cpus; cpu++) {
-			put(zone ? per_cpu_ptr(zone->per_cpu_pageset, cpu)->count : 0);
-			put(zone ? per_cpu_ptr(zone->per_cpu_pageset, cpu)->high : 0);
+			put(zone ? LISTS(zone, cpu)->count : 0);
+			put(zone ? LISTS(zone, cpu)->high : 0);
 		}
 	}
 	ex->samples = sample_at - (u64 *)((void *)ex + ex->samples_at);
@@ -454,7 +454,7 @@ static void mark_free(void)
 		for (order = 0; order < ORDERS; order++)
 			for (type = 0; type < MIGRATE_TYPES; type++)
 				list_for_each(at, &zone->free_area[order].free_list[type])
-					bitmap_set(free, page_to_pfn(container_of(at, struct page, buddy_list)),
+					bitmap_set(free, page_to_pfn(container_of(at, struct page, FREE)),
 						   1UL << order);
 		for (cpu = 0; cpu < ex->cpus; cpu++)
 			for (list = 0; list < NR_PCP_LISTS; list++) {
@@ -462,8 +462,8 @@ static void mark_free(void)
 				order = list / MIGRATE_PCPTYPES;
 				if (order > PAGE_ALLOC_COSTLY_ORDER)
 					order = pageblock_order;
-				list_for_each(at, &per_cpu_ptr(zone->per_cpu_pageset, cpu)->lists[list])
-					bitmap_set(cached, page_to_pfn(container_of(at, struct page, pcp_list)),
+				list_for_each(at, &LISTS(zone, cpu)->lists[list])
+					bitmap_set(cached, page_to_pfn(container_of(at, struct page, LISTED)),
 						   1UL << order);
 			}
 	}

@@ -25,7 +25,7 @@ static void put_list(struct list_head *list, bool cached)
 
 	put(0);
 	list_for_each(at, list) {
-		struct page *page = cached ? container_of(at, struct page, pcp_list) : container_of(at, struct page, buddy_list);
+		struct page *page = cached ? container_of(at, struct page, LISTED) : container_of(at, struct page, FREE);
 		u64 word = page_to_pfn(page);
 
 #if !IS_6_12
@@ -42,27 +42,27 @@ static void put_list(struct list_head *list, bool cached)
 
 static void put_lists(struct zone *zone, int cpu)
 {
-	struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+	struct per_cpu_pages *pcp = LISTS(zone, cpu);
 	int i;
 
 	put(pcp->count);
 	put(pcp->batch);
-#if IS_6_12
 	put(pcp->high);
+#if IS_6_12
 	put(pcp->high_min);
 	put(pcp->high_max);
-	put(pcp->alloc_factor);
-	put(pcp->free_count);
-	put(pcp->flags);
 #else
 	put(pcp->high);
 	put(pcp->high);
-	put(pcp->high);
-	put(pcp->free_factor);
-	put(0);
+#endif
+	put(FREE_FACTOR(pcp));
+	put(FREE_COUNT(pcp));
+#if IS_6_12
+	put(pcp->flags);
+#else
 	put(0);
 #endif
-	put(pcp->expire);
+	put(EXPIRE(zone, cpu));
 	put(NR_PCP_LISTS);
 	for (i = 0; i < NR_PCP_LISTS; i++)
 		put_list(&pcp->lists[i], true);
@@ -70,11 +70,11 @@ static void put_lists(struct zone *zone, int cpu)
 
 static u64 numa_events(struct zone *zone, int item)
 {
-	u64 sum = atomic_long_read(&zone->vm_numa_event[item]);
+	u64 sum = atomic_long_read(&NUMA_EVENTS(zone)[item]);
 	int cpu;
 
 	for_each_online_cpu(cpu)
-		sum += per_cpu_ptr(zone->per_cpu_zonestats, cpu)->vm_numa_event[item];
+		sum += CPU_NUMA_EVENTS(zone, cpu)[item];
 	return sum;
 }
 
@@ -117,7 +117,7 @@ static void put_zone(struct zone *zone)
 	put(zone->watermark_boost);
 	for (i = 0; i < MAX_NR_ZONES; i++)
 		put(zone->lowmem_reserve[i]);
-	put(test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags));
+	put(IS_RECLAIMED(zone));
 	put(test_bit(ZONE_BOOSTED_WATERMARK, &zone->flags));
 #if IS_6_12
 	put(test_bit(ZONE_BELOW_HIGH, &zone->flags));

@@ -25,8 +25,8 @@ static void count_exactly(int cpu, bool (*refresh_stats)(bool do_pagesets))
 			struct zone *zone = &NODE_DATA(node)->node_zones[i];
 
 			if (populated_zone(zone)) {
-				per_cpu_ptr(zone->per_cpu_zonestats, cpu)->stat_threshold = 0;
-				per_cpu_ptr(zone->per_cpu_pageset, cpu)->expire = 0;
+				CPU_STATS(zone, cpu)->stat_threshold = 0;
+				EXPIRE(zone, cpu) = 0;
 			}
 		}
 }

@@ -96,7 +96,10 @@ impl Locked<'_> {
             if order >= PAGEBLOCK_ORDER {
                 // From here on the buddy is another pageblock, which may have a different type.
                 let other = self.zone.pageblocks.type_of(buddy);
-                if other != m && !(m.is_mergeable() && other.is_mergeable()) {
+                let merges = |m: Migratetype| {
+                    m.is_mergeable() || (self.zone.merges_reserved && m == Migratetype::HighAtomic)
+                };
+                if other != m && !(merges(m) && merges(other)) {
                     break;
                 }
                 if !keep_types {

@@ -93,6 +93,18 @@ knobs! {
         place: Code("zone_batchsize, zone_highsize, nr_pcp_free"),
         releases: &[("classic", Until(5, 13)), ("free_factor", Between((5, 14), (6, 6))), ("auto", Since(6, 7))],
     }
+    pcp_batch_from: u64 {
+        about: "the most of a thousandth of a zone that a batch is a quarter of",
+        values: Number { from: 4, to: 1 << 20, unit: "KiB" },
+        place: Code("zone_batchsize"),
+        releases: &[("512", Until(4, 18)), ("1024", Since(4, 19))],
+    }
+    exact_rest_to_lists: bool {
+        about: "whether the frames behind an exact request go to per-CPU lists, and not to the end of their zone's",
+        place: Code("make_alloc_exact"),
+        releases: &[("true", Until(5, 10)), ("false", Since(6, 1))],
+        note: "The change came between those releases.",
+    }
     pcp_high_orders: bool {
         about: "whether per-CPU lists hold orders 1 to 3 and 9 as well",
         place: Code("order_to_pindex"),
@@ -144,9 +156,9 @@ knobs! {
         about: "whether a costly request that gives up early reclaims where it may use one node only",
         place: Code("__alloc_pages_slowpath"),
         releases: &[("true", Until(6, 18)), ("false", Since(7, 2))],
-        branches: &[(Version(6, 1), "false"), (Version(6, 12), "false")],
-        note: "The change came between those releases. The presets linux-6.1 and linux-6.12 are long-term branches, \
-            which have the later one; 6.18.15 has it not. It decides something where first_compaction is apart.",
+        branches: &[(Version(5, 10), "false"), (Version(6, 1), "false"), (Version(6, 12), "false")],
+        note: "The change came between those releases. The presets linux-5.10, linux-6.1 and linux-6.12 are long-term \
+            branches, which have the later one; 6.18.15 has it not. It decides something where first_compaction is apart.",
     }
     /// When a request asks whether to try again.
     reclaimable_counts_free: bool {
@@ -176,7 +188,7 @@ knobs! {
         about: "when movable requests use areas that their owners lend: after their own free blocks, or before while \
             half of what is free is there",
         place: Code("__rmqueue"),
-        releases: &[("last", Until(4, 10)), ("half", Since(6, 1))],
+        releases: &[("last", Until(4, 10)), ("half", Since(5, 10))],
         note: "The change came between those releases. It decides something where pageblocks are CMA.",
     }
     fallback: FallbackPolicy {
@@ -239,6 +251,26 @@ knobs! {
         about: "which atomic requests for several frames let their reserve grow",
         place: Code("get_page_from_freelist; since 7.1 rmqueue_buddy, __rmqueue_pcplist"),
         releases: &[("served", Until(7, 0)), ("unlisted", Since(7, 1)), ("costly", Never)],
+    }
+    highatomic_before_oom: bool {
+        about: "whether a request for which nothing is left to reclaim gets what is free of that reserve at once, and not \
+            only after 16 runs in vain",
+        place: Code("should_reclaim_retry"),
+        releases: &[("false", Until(6, 6)), ("true", Since(6, 7))],
+        branches: &[(Version(6, 1), "true")],
+        note: "The preset linux-6.1 is a long-term branch, which has it too.",
+    }
+    merges_reserved: bool {
+        about: "whether free pageblocks of that reserve merge with those of other types",
+        place: Code("__free_one_page"),
+        releases: &[("true", Until(5, 17)), ("false", Since(5, 18))],
+    }
+    highatomic_last: bool {
+        about: "whether a request that cannot wait, or whose task is being killed, uses that reserve where nothing else \
+            is left",
+        place: Code("rmqueue_buddy"),
+        releases: &[("false", Until(5, 10)), ("true", Since(6, 1))],
+        note: "The change came between those releases, or to 6.1's long-term branch.",
     }
     highatomic_first: bool {
         about: "whether an atomic request for several frames may use their reserve at its first attempt already",

@@ -2,6 +2,7 @@
 //! the allocator.
 
 use crate::allocator::LinuxAllocator;
+use crate::effort::Mark;
 use crate::zone::Zone;
 use pageyard_core::memmap::MAX_NODES;
 use pageyard_core::{Frames, NodeId, NodeMask};
@@ -74,5 +75,5 @@ impl LinuxAllocator {
 /// `calculate_totalreserve_pages`.
 fn reserve(zone: &Zone) -> u64 {
     let most = zone.protection.get().into_iter().max().unwrap_or_default();
-    (most.0 + zone.marks.high.get()).min(zone.span.managed.0)
+    (most.0 + zone.marks.of(Mark::High)).min(zone.span.managed.0)
 }

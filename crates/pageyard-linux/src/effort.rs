@@ -1,5 +1,6 @@
 //! How hard a request tries: the watermark that it is held to, and what it is allowed to do. Layer: values.
 
+use pageyard_core::watermark::ReserveRule;
 use pageyard_core::{Migratetype, Order, Request, RequestFlags};
 
 /// The watermark that a request is held to.
@@ -132,9 +133,23 @@ impl Effort {
         self.reserves.contains(ATOMIC) || self.reserves.contains(RequestFlags::NO_RESERVE)
     }
 
-    /// Returns whether any privilege applies, so that reserved frames count as free.
-    pub fn has_reserves(self) -> bool {
-        let any = RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
-        self.reserves.intersects(any | HIGHATOMIC)
+    /// Returns whether the privileges are such that reserved frames count as free.
+    ///
+    /// # Linux
+    /// `ALLOC_RESERVES`; before, `ALLOC_HARDER` and `ALLOC_OOM`.
+    #[inline]
+    pub fn has_reserves(self, rule: ReserveRule) -> bool {
+        // A first attempt has none.
+        !self.reserves.is_empty() && self.opens_reserves(rule)
+    }
+
+    fn opens_reserves(self, rule: ReserveRule) -> bool {
+        let any = RequestFlags::OOM_VICTIM | HIGHATOMIC;
+        match rule {
+            ReserveRule::MinReserve => {
+                self.reserves.intersects(any | RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+            }
+            _ => self.reserves.intersects(any) || self.reserves.contains(ATOMIC),
+        }
     }
 }

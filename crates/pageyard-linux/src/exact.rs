@@ -2,6 +2,7 @@
 //! Layer: taking and giving, above `requests`.
 
 use crate::allocator::LinuxAllocator;
+use crate::frees::To;
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers, NoHelp};
 use pageyard_core::{
@@ -43,7 +44,7 @@ impl LinuxAllocator {
     /// zero or larger than the largest block.
     ///
     /// # Linux
-    /// `alloc_pages_exact`, as 6.1 and later have it. Difference: an alignment apart from the size.
+    /// `alloc_pages_exact`. Difference: an alignment apart from the size.
     pub fn alloc_exact(
         &self,
         cx: &Cx,
@@ -84,7 +85,7 @@ impl LinuxAllocator {
         }
         let order = Order::of(frames.0.next_power_of_two().ilog2() as u8).max(align);
         let first = self.alloc_with_helpers(cx, &Request { order, ..*request }, help)?;
-        self.free_behind(first, order, frames);
+        self.free_behind(cx, first, order, frames);
         Ok(first)
     }
 
@@ -92,7 +93,7 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `make_alloc_exact`.
-    fn free_behind(&self, pfn: Pfn, order: Order, kept: Frames) {
+    fn free_behind(&self, cx: &Cx, pfn: Pfn, order: Order, kept: Frames) {
         // Refused only where the block is no longer the caller's, because another call freed it without owning it.
         let Ok((zone, held)) = self.held(pfn, order) else { return };
         let single = Tag::Allocated(Order::ZERO, Holding { loose: false, ..held });
@@ -101,6 +102,13 @@ impl LinuxAllocator {
         }
         (1..kept.0).for_each(|i| zone.set_tag(pfn + Frames(i), single));
         if kept == order.frames() {
+            return;
+        }
+        if self.config.exact_rest_to_lists {
+            (kept.0..order.frames().0).for_each(|i| zone.set_tag(pfn + Frames(i), single));
+            // Refused only where another call freed it without owning it.
+            (kept.0..order.frames().0)
+                .for_each(|i| _ = self.free_checked::<()>(cx, pfn + Frames(i), Order::ZERO, To::Hot));
             return;
         }
         let pure = self.config.keeps_lists_pure();

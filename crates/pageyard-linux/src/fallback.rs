@@ -4,7 +4,7 @@
 
 use crate::buddy::Contents;
 use crate::config::{CmaUse, Config, FallbackPolicy};
-use crate::effort::{Effort, Wake};
+use crate::effort::{Effort, Mark, Wake};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Locked;
@@ -232,7 +232,7 @@ impl Locked<'_> {
     /// # Linux
     /// `boost_watermark`.
     fn boost_watermark(&mut self, effort: Effort) {
-        let (high, managed) = (Frames(self.zone.marks.high.get()), self.zone.span.managed);
+        let (high, managed) = (Frames(self.zone.marks.of(Mark::High)), self.zone.span.managed);
         let Some(most) = max_boost(high, managed, self.zone.boost_factor.get()) else { return };
         let boost = self.zone.boost.get() + PAGEBLOCK_ORDER.frames().0;
         self.zone.boost.set(boost.min(most.0));

@@ -173,14 +173,24 @@ mod tests {
     #[test]
     fn presets_have_what_the_judge_found() {
         for (knob, values) in [
-            ("watermark_boost_factor", ["0", "0", "15000", "15000", "15000", "15000", "15000"]),
-            ("compaction.proactiveness", ["0", "0", "20", "20", "20", "20", "20"]),
-            ("compaction.enabled", ["true"; 7]),
-            ("pcp_decay", ["at_once", "at_once", "at_once", "by_batch", "by_batch", "by_batch", "by_batch"]),
-            ("this_node_reclaims", ["true", "true", "false", "false", "true", "false", "false"]),
-            ("reclaimable_counts_free", ["false", "false", "true", "true", "false", "false", "false"]),
-            ("highatomic_counts_free", ["false", "false", "false", "true", "true", "true", "true"]),
-            ("compaction.fast_source", ["off", "off", "hinted", "found", "found", "found", "found"]),
+            ("watermark_boost_factor", ["0", "0", "15000", "15000", "15000", "15000", "15000", "15000"]),
+            ("compaction.proactiveness", ["0", "0", "20", "20", "20", "20", "20", "20"]),
+            ("compaction.enabled", ["true"; 8]),
+            (
+                "pcp_decay",
+                ["at_once", "at_once", "at_once", "at_once", "by_batch", "by_batch", "by_batch", "by_batch"],
+            ),
+            ("this_node_reclaims", ["true", "true", "false", "false", "false", "true", "false", "false"]),
+            (
+                "reclaimable_counts_free",
+                ["false", "false", "false", "true", "true", "false", "false", "false"],
+            ),
+            ("highatomic_counts_free", ["false", "false", "false", "false", "true", "true", "true", "true"]),
+            ("highatomic_before_oom", ["false", "false", "false", "true", "true", "true", "true", "true"]),
+            (
+                "compaction.fast_source",
+                ["off", "off", "hinted", "hinted", "found", "found", "found", "found"],
+            ),
         ] {
             let presets = Config::PRESETS.map(|name| Config::preset(name).unwrap());
             let found = presets.map(|mut config| {

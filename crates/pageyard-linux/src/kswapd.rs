@@ -319,7 +319,7 @@ impl LinuxAllocator {
             top = needy.span.kind;
             let (mut harder, mut freed) = (true, Frames::ZERO);
             for zone in self.zones_up_to(node, top).filter(|z| !passed_over(z)) {
-                let gap = zone.marks.low.get().min(zone.span.managed.0.div_ceil(BALANCE_GAP_RATIO));
+                let gap = zone.marks.of(Mark::Low).min(zone.span.managed.0.div_ceil(BALANCE_GAP_RATIO));
                 if self.has_room(zone, order, gap, top) {
                     harder = false;
                     continue;

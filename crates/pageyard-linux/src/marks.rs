@@ -1,34 +1,36 @@
 //! The frames that a zone keeps back: below its watermarks, and from requests that could have used a higher zone. Both
 //! can be computed anew while requests run. Layer: values.
 
+use crate::effort::Mark;
 use crate::gauge::Gauge;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{Frames, ZoneKind};
 
-/// A zone's watermarks, without boost. A reader sees each of them before or after a change, not all at once.
+/// A zone's watermarks, without boost: none, min, low, high and promo. A reader sees each of them before or after a
+/// change, not all at once.
 #[derive(Default)]
-pub struct Marks {
-    pub min: Gauge,
-    pub low: Gauge,
-    pub high: Gauge,
-    promo: Gauge,
-}
+pub struct Marks([Gauge; 5]);
 
 impl Marks {
-    /// Returns all four.
+    /// Returns one of them.
+    #[inline]
+    pub fn of(&self, mark: Mark) -> u64 {
+        self.0[mark as usize].get()
+    }
+
+    /// Returns all of them.
     pub fn get(&self) -> Watermarks {
-        let [min, low, high, promo] =
-            [&self.min, &self.low, &self.high, &self.promo].map(|g| Frames(g.get()));
+        let [_, min, low, high, promo] = std::array::from_fn(|n| Frames(self.0[n].get()));
         Watermarks { min, low, high, promo }
     }
 
-    /// Sets all four.
+    /// Sets all of them.
     pub fn set(&self, marks: Watermarks) {
-        self.min.set(marks.min.0);
-        self.low.set(marks.low.0);
-        self.high.set(marks.high.0);
-        self.promo.set(marks.promo.0);
+        let Watermarks { min, low, high, promo } = marks;
+        for (gauge, frames) in self.0[1..].iter().zip([min, low, high, promo]) {
+            gauge.set(frames.0);
+        }
     }
 }
 

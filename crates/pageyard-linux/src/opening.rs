@@ -1,6 +1,7 @@
 //! Opening states and background work: what a replay sets up and what it lets happen in between. Layer: top.
 
 use crate::allocator::LinuxAllocator;
+use crate::effort::Mark;
 use crate::freelist::End;
 use crate::node::Node;
 use crate::pcp::Listed;
@@ -151,7 +152,7 @@ impl LinuxAllocator {
     fn is_short(&self, node: &Node) -> bool {
         let zones = || node.zones().map(|place| &self.zones[place]);
         let free: u64 = zones().map(|z| z.free.get()).sum();
-        let high: u64 = zones().map(|z| z.marks.high.get()).sum();
+        let high: u64 = zones().map(|z| z.marks.of(Mark::High)).sum();
         free < 2 * high || zones().any(|z| z.boost.get() > 0)
     }
 

@@ -2,7 +2,7 @@
 //! zone.
 
 use crate::config::{Config, FreeHigh, PcpPolicy};
-use pageyard_core::Frames;
+use pageyard_core::{Frames, PAGE_SIZE};
 
 /// The largest batch that `percpu_pagelist_fraction` of 4.x leads to: eight times `PAGE_SHIFT`.
 const CLASSIC_BATCH_MAX: u64 = 96;
@@ -24,17 +24,12 @@ pub struct Limits {
 /// Returns how many frames move between a list and its zone at a time.
 ///
 /// # Linux
-/// `zone_batchsize`: a thousandth of the zone within 512 KiB (4.x) or 1 MiB, a quarter of that, and half as much
+/// `zone_batchsize`: a thousandth of the zone within 512 KiB (until 4.18) or 1 MiB, a quarter of that, and half as much
 /// again, rounded to one less than a power of two.
-fn batch_size(policy: PcpPolicy, managed: Frames) -> u64 {
-    let most = match policy {
-        PcpPolicy::Classic => 128,
-        PcpPolicy::FreeFactor | PcpPolicy::Auto => 256,
-    };
+fn batch_size(config: &Config, managed: Frames) -> u64 {
+    let most = config.pcp_batch_from * 1024 / PAGE_SIZE;
     let batch = ((managed.0 / 1024).min(most) / 4).max(1);
-    let power = 1 << (batch + batch / 2).ilog2();
-    // A list that can hold nothing still moves one frame at a time.
-    (power - 1).max(1)
+    (1 << (batch + batch / 2).ilog2()) - 1
 }
 
 impl Limits {
@@ -43,7 +38,9 @@ impl Limits {
     /// # Linux
     /// `zone_set_pageset_high_and_batch`, `zone_highsize`.
     pub fn new(config: &Config, managed: Frames, low: Frames, cpus: u64) -> Limits {
-        let mut batch = batch_size(config.pcp_policy, managed);
+        let size = batch_size(config, managed);
+        // A list that can hold nothing still moves one frame at a time.
+        let mut batch = size.max(1);
         let share = |frames: u64| (frames / cpus.max(1)).max(batch * 4);
         let fixed = match config.percpu_pagelist_high_fraction {
             0 => share(low.0),
@@ -56,7 +53,7 @@ impl Limits {
                 batch = (high / 4).clamp(1, CLASSIC_BATCH_MAX);
                 (high, high)
             }
-            PcpPolicy::Classic => (batch * 6, batch * 6),
+            PcpPolicy::Classic => (size * 6, size * 6),
             PcpPolicy::FreeFactor => (fixed, fixed),
             PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
             // Where the low watermark is more than an eighth of the zone, the larger bound is the lower one, as in
@@ -81,19 +78,25 @@ mod tests {
 
     #[test]
     fn batch_sizes_of_recorded_and_tiny_zones() {
-        for policy in [PcpPolicy::FreeFactor, PcpPolicy::Auto] {
-            assert_eq!(batch_size(policy, Frames(5_394_266)), 63);
-            assert_eq!(batch_size(policy, Frames(772_917)), 63);
-            assert_eq!(batch_size(policy, Frames(3840)), 1);
-            assert_eq!(batch_size(policy, Frames(1)), 1);
+        for config in [Config::linux_5_10(), Config::linux_6_1(), Config::linux_6_18()] {
+            assert_eq!(batch_size(&config, Frames(5_394_266)), 63);
+            assert_eq!(batch_size(&config, Frames(772_917)), 63);
+            assert_eq!(batch_size(&config, Frames(3840)), 0);
+            assert_eq!(batch_size(&config, Frames(1)), 0);
         }
-        assert_eq!(batch_size(PcpPolicy::Classic, Frames(5_394_266)), 31);
+        assert_eq!(batch_size(&Config::linux_4_6(), Frames(5_394_266)), 31);
     }
 
     #[test]
     fn classic_high_is_six_batches() {
         let limits = Limits::new(&Config::linux_4_6(), Frames(1 << 20), Frames(5000), 2);
         assert_eq!((limits.batch, limits.high_max), (31, 186));
+        let limits = Limits::new(&Config::linux_5_10(), Frames(3840), Frames(5000), 2);
+        assert_eq!(
+            (limits.batch, limits.high_max),
+            (1, 0),
+            "each free of a small zone goes through its list alone"
+        );
     }
 
     #[test]

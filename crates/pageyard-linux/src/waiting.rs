@@ -47,6 +47,8 @@ pub(crate) struct Wait<'a, H> {
     effort: Effort,
     tried: &'a mut Attempts,
     zeal: Zeal,
+    /// Whether it was attempted awake before.
+    attempted: bool,
 }
 
 /// A block on its way to the caller; it goes back if a helper panics meanwhile.
@@ -73,7 +75,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         effort: Effort,
         tried: &'a mut Attempts,
     ) -> Wait<'a, H> {
-        Wait { engine, cx, request, help, effort, tried, zeal: Zeal::SyncLight }
+        Wait { engine, cx, request, help, effort, tried, zeal: Zeal::SyncLight, attempted: false }
     }
 
     /// Changes how it tries from now on.
@@ -123,11 +125,16 @@ impl<'a, H: Helpers> Wait<'a, H> {
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`, from `retry` on.
-    pub(crate) fn attempt_awake(&self) -> Option<Pfn> {
+    pub(crate) fn attempt_awake(&mut self) -> Option<Pfn> {
+        // Until 6.18 it drops its node mask only behind this, for the next time.
+        let masked = self.engine.config.first_compaction == FirstCompaction::Apart && !self.attempted;
+        self.attempted = true;
         if self.effort.wake != Wake::No {
-            // Until 6.18 it dropped its node mask only behind this.
-            let apart = self.engine.config.first_compaction == FirstCompaction::Apart;
-            self.engine.wake_all(self.cx, self.request, if apart { Reach::Asked } else { self.effort.reach });
+            self.engine.wake_all(
+                self.cx,
+                self.request,
+                if masked { Reach::Asked } else { self.effort.reach },
+            );
         }
         self.attempt()
     }
@@ -271,8 +278,10 @@ impl<'a, H: Helpers> Wait<'a, H> {
     fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
         let in_vain = self.is_costly() || (self.engine.config.defrag_gives_up && self.is_promoted());
         *idle = if progress > 0 && !in_vain { 0 } else { *idle + 1 };
-        (*idle <= MAX_RECLAIM_RETRIES && self.zones_that_help().any(|z| self.would_fit(z)))
-            || self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true))
+        let may_help = *idle <= MAX_RECLAIM_RETRIES;
+        let helps = may_help && self.zones_that_help().any(|z| self.would_fit(z));
+        let exhausts = !may_help || self.engine.config.highatomic_before_oom;
+        helps || (exhausts && self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true)))
     }
 
     /// Returns the most frames of a zone that reclaim could free.

@@ -221,7 +221,9 @@ impl LinuxAllocator {
         let desperate = RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
         let pfn = reserve(&mut locked, effort.is_highatomic(order))
             .or_else(|| locked.rmqueue(order, m, effort, &self.config, &mut Found::default()))
-            .or_else(|| reserve(&mut locked, effort.reserves.intersects(desperate)))?;
+            .or_else(|| {
+                reserve(&mut locked, self.config.highatomic_last && effort.reserves.intersects(desperate))
+            })?;
         zone.set_tag(pfn, taken);
         locked.inner.counts.taken.count(order, self.origin(cx, preferred, place));
         drop(locked);

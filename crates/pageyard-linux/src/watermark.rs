@@ -24,13 +24,7 @@ impl Zone {
     /// Returns a watermark as it stands now.
     #[inline]
     pub fn mark(&self, mark: Mark) -> u64 {
-        let boost = self.boost.get();
-        match mark {
-            Mark::None => 0,
-            Mark::Min => self.marks.min.get() + boost,
-            Mark::Low => self.marks.low.get() + boost,
-            Mark::High => self.marks.high.get() + boost,
-        }
+        if mark == Mark::None { 0 } else { self.marks.of(mark) + self.boost.get() }
     }
 
     /// Returns the frames that must stay free for a request of this kind, beside those it takes.
@@ -43,7 +37,7 @@ impl Zone {
         effort: Effort,
         config: &Config,
     ) -> u64 {
-        let reserved = match effort.has_reserves() {
+        let reserved = match effort.has_reserves(config.reserve_rule) {
             true => 0,
             false if config.highatomic_counts_free => self.free_highatomic.get(),
             false => self.reserved_highatomic.get(),
@@ -74,7 +68,7 @@ impl Zone {
             && effort.mark == Mark::Min
             && is_spared()
             && self.boost.get() > 0
-            && self.enough(order, highest, self.marks.min.get(), effort, config)
+            && self.enough(order, highest, self.marks.of(Mark::Min), effort, config)
     }
 
     /// Returns whether a request can be served while `mark` frames stay free, beside what is kept back from it.

@@ -43,6 +43,8 @@ pub struct Zone {
     /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every
     /// zone.
     pub splits_late: bool,
+    /// Whether free pageblocks of the reserve merge with those of other types.
+    pub merges_reserved: bool,
     pub free: Apart<Gauge>,
     /// Free blocks by order and type: what the lists hold, readable without the lock.
     pub blocks: Apart<[[Gauge; Migratetype::COUNT]; NR_PAGE_ORDERS]>,

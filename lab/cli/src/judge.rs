@@ -115,6 +115,7 @@ fn named(text: &str) -> Result<(String, String), String> {
 fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, Failure> {
     let preset = preset(&options.preset)?;
     made(&options.folder)?;
+    options.save.as_deref().map_or(Ok(()), made)?;
     let guest = Guest {
         kernel: options.kernel.clone(),
         initrd: options.initrd.clone(),
@@ -126,7 +127,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, Failure> 
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
         let settings: Vec<_> = settings(set).into_iter().chain(options.also.iter().cloned()).collect();
-        let operations = stream::make(shape(set, options.operations, options.compact));
+        let operations = stream::make(shape(set, options.operations, &preset, options.compact));
         let ruling = match judge(&guest, machine, &settings, &operations, task) {
             Ok(ruling) => ruling,
             Err(why @ GuestError::Start(_)) => return Err(why.into()),

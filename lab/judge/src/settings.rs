@@ -2,6 +2,7 @@
 //! ones.
 
 use crate::stream::Shape;
+use pageyard_core::knob::Version;
 use pageyard_linux::Config;
 
 /// Frames of the guest that streams fill to a share, roughly: what the kernel leaves free of [`crate::guest::SMALL`].
@@ -33,17 +34,29 @@ pub fn settings(set: u64) -> Settings {
     chosen.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests. Where requests
-/// compact there are more of these, so that memory is full of single frames that can be moved.
+/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests if the kernel
+/// has any (`linux`: since 5.13). Where requests compact there are more of these, so that memory is full of single
+/// frames that can be moved.
 #[must_use]
-pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
+pub fn shape(set: u64, operations: u32, linux: &Config, compacts: bool) -> Shape {
+    let is_old = linux.release() < Some(Version(5, 13));
     let bulk = match (set.is_multiple_of(3), compacts) {
+        _ if is_old => 0,
         (true, false) => 0,
         (false, false) => 20,
         (true, true) => 60,
         (false, true) => 180,
     };
-    Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk, exact: 15, pins: compacts }
+    Shape {
+        seed: set,
+        operations,
+        frames: FRAMES,
+        both_cpus: set % 2 == 1,
+        bulk,
+        exact: 15,
+        pins: compacts,
+        compound_pairs: !is_old,
+    }
 }
 
 /// Gives the reference the same settings; `compacts`: whether the judge's kernel compacts.

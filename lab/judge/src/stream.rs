@@ -25,6 +25,9 @@ pub struct Shape {
     pub exact: u32,
     /// Whether some movable frames cannot be moved.
     pub pins: bool,
+    /// Whether blocks of two frames may be compound pages. Linux 5.10 counts the second frame of one as movable: the
+    /// 2 that says how many frames it has lies where another page's mapping does, and reads as a movable one.
+    pub compound_pairs: bool,
 }
 
 /// A block that the stream believes to hold.
@@ -252,7 +255,8 @@ impl Maker {
             4..8 if kind != Kind::AllocExact => nodes = self.rng.u8(1..4),
             _ => {}
         }
-        if migratetype != 1 && !singles && self.chance(200) {
+        let whole = order != 1 || self.shape.compound_pairs;
+        if migratetype != 1 && !singles && self.chance(200) && whole {
             flags |= COMPOUND;
         }
         if self.shape.pins && migratetype == 1 && order > 0 && self.chance(700) {
@@ -324,6 +328,7 @@ mod tests {
             bulk: 30,
             exact: 30,
             pins: true,
+            compound_pairs: true,
         };
         let stream = make(shape);
         assert_eq!(stream, make(shape));

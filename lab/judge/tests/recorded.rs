@@ -34,7 +34,7 @@ fn verdict(recording: &Recording, change: impl Fn(&mut Config)) -> Verdict {
 #[test]
 fn the_reference_does_what_recorded_kernels_did() {
     let recordings = recordings();
-    for preset in ["linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"] {
+    for preset in ["linux-5.10", "linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"] {
         assert!(recordings.iter().filter(|(_, r)| r.preset == preset).count() >= 2, "{preset}");
     }
     for (file, recording) in &recordings {
@@ -106,7 +106,7 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
 }
 
 #[test]
-fn rules_of_7_2_and_7_3_show_in_the_recordings() {
+fn rules_of_5_10_and_of_7_2_and_7_3_show_in_the_recordings() {
     let recordings = recordings();
     let differs = |preset: &str, (knob, value): (&str, &str)| {
         recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {
@@ -124,6 +124,18 @@ fn rules_of_7_2_and_7_3_show_in_the_recordings() {
         ("defrag_falls_back", "false"),
         ("defrag_promotes", "false"),
     ];
+    let old = [
+        ("pcp_policy", "free_factor"),
+        ("pcp_high_orders", "true"),
+        ("exact_rest_to_lists", "false"),
+        ("merges_reserved", "false"),
+        ("highatomic_last", "true"),
+        ("highatomic_before_oom", "true"),
+    ];
+    assert_eq!(
+        old.iter().filter(|rule| !differs("linux-5.10", **rule)).collect::<Vec<_>>(),
+        Vec::<&(_, _)>::new()
+    );
     let rules = |preset, more: &[(&'static str, &'static str)]| {
         let hidden = both.iter().chain(more).filter(|rule| !differs(preset, **rule)).copied();
         hidden.collect::<Vec<_>>()

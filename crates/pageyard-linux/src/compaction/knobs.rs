@@ -142,7 +142,7 @@ knobs! {
     background_hints: bool {
         about: "whether the background obeys skip hints, and empties all CPUs' lists when it fails",
         place: Code("kcompactd_do_work"),
-        releases: &[("false", Until(4, 10)), ("true", Since(6, 1))],
+        releases: &[("false", Until(4, 10)), ("true", Since(5, 10))],
         note: "The change came between those releases.",
     }
     async_same_type: bool {
@@ -212,8 +212,8 @@ knobs! {
     attempt_deferred: bool {
         about: "whether a request tries once more where compaction was left out in every zone",
         place: Code("__alloc_pages_direct_compact"),
-        releases: &[("false", Until(4, 10)), ("true", Between((6, 1), (7, 1))), ("false", Since(7, 2))],
-        note: "The first change came between 4.10 and 6.1.",
+        releases: &[("false", Until(4, 10)), ("true", Between((5, 10), (7, 1))), ("false", Since(7, 2))],
+        note: "The first change came between 4.10 and 5.10.",
     }
     /// Those below the wanted order and a pageblock's. It takes effect with `whole_blocks` and
     /// `TargetOrder::SmallestFirst`, where free frames do not come directly.

@@ -1,11 +1,14 @@
 //! Nodes: in which order they are tried, who may use them, and what is counted.
 
 use crate::common::{CX, sound};
+use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
     Context, Counter, CpuId, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask, Order,
     PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, FilePages, LinuxAllocator, NumaStats, Wall};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames of a zone.
@@ -239,6 +242,59 @@ fn privileged_requests_go_beyond_their_nodes_when_those_are_full() {
         let there = Request { nodes: NodeMask::only(NodeId(0)), ..plain }.with(flags);
         let zones = order_of_use(&a, &CX, &there);
         assert_eq!(zones, if beyond { vec![2, 1, 0, 5, 4, 3] } else { vec![2, 1, 0] }, "{flags:?}");
+    }
+}
+
+/// Frees nothing, and says how much it could.
+struct Promises(Frames);
+
+impl Reclaim for Promises {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        self.0
+    }
+}
+
+// SAFETY: it never moves anything.
+unsafe impl Migrate for Promises {
+    type Isolated = Infallible;
+
+    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
+        Err(Busy::Pinned)
+    }
+
+    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
+        match *from {}
+    }
+
+    fn putback(&self, isolated: Infallible) {
+        match isolated {}
+    }
+}
+
+#[test]
+fn a_victim_wakes_other_nodes_from_its_second_try_on_and_since_7_0_from_its_first() {
+    for (name, since_first) in [("linux-5.10", false), ("linux-6.12", false), ("linux-7.2", true)] {
+        for tries_again in [false, true] {
+            let mut config = crate::common::bare(Config::preset(name).unwrap());
+            (config.cpus, config.reclaimable_counts_free) = (2, false);
+            let a = LinuxAllocator::new(&MemoryMap::new(&regions(2)).unwrap(), &config).unwrap();
+            exhaust(&a, 0);
+            exhaust(&a, 1);
+            a.kswapd_tick();
+            let awake = |zone: usize| a.opening().zones[zone].reclaiming;
+            assert!(!awake(2) && !awake(5), "{name}");
+            let nodes = NodeMask::only(NodeId(1));
+            let victim =
+                Request { nodes, ..Request::new(Order::ZERO, Movable) }.with(RequestFlags::OOM_VICTIM);
+            let help = Promises(Frames(if tries_again { 10_000 } else { 0 }));
+            a.alloc_with(&CX, &victim, &help).unwrap_err();
+            assert_eq!((awake(2), awake(5)), (since_first || tries_again, true), "{name}, {tries_again}");
+            sound(&a);
+        }
     }
 }
 

@@ -93,7 +93,9 @@ fn older_kernels_size_the_same_zones_by_their_own_rules() {
     let meta = &recordings()[0];
     let info = Zoneinfo::parse(&meta.before.as_ref().unwrap().zoneinfo).unwrap();
     let normal = ZoneId(2);
-    for (name, batch, high) in [("linux-4.6", 31, 186), ("linux-4.10", 31, 186), ("linux-6.1", 63, 7859)] {
+    for (name, batch, high) in
+        [("linux-4.6", 31, 186), ("linux-4.10", 31, 186), ("linux-5.10", 63, 378), ("linux-6.1", 63, 7859)]
+    {
         let a = host(&info, &Config::preset(name).unwrap(), meta.cpus);
         let p = a.pcp_stats(normal, CpuId(0)).unwrap();
         assert_eq!((p.batch, p.high, p.high_max), (batch, high, high), "{name}");

@@ -8,7 +8,7 @@ use pageyard_core::{
 };
 use pageyard_linux::{Config, LinuxAllocator};
 
-const PRESETS: [&str; 4] = ["linux-4.10", "linux-6.1", "linux-6.18", "linux-7.3"];
+const PRESETS: [&str; 4] = ["linux-5.10", "linux-6.1", "linux-6.18", "linux-7.3"];
 
 fn preset(name: &str) -> Config {
     let mut config = Config::preset(name).unwrap();

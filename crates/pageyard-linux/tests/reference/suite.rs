@@ -38,6 +38,10 @@ mod linux_4_10 {
     pageyard_testkit::suite!(super::Reference("linux-4.10"), random_ops = 1_000_000);
 }
 
+mod linux_5_10 {
+    pageyard_testkit::suite!(super::Reference("linux-5.10"), random_ops = 1_000_000);
+}
+
 mod linux_6_1 {
     pageyard_testkit::suite!(super::Reference("linux-6.1"), random_ops = 2_000_000);
 }

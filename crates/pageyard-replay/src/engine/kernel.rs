@@ -19,6 +19,9 @@ pub(super) const LEAVES_OUT: &str = "An open loop: each request is made once, wh
      killed for, no thread waits, and no thread asks for less where it was refused. The guest is emulated: no time is measured. Its CPUs \
      take turns and never meet in a lock, and its count of free frames is exact at any time.";
 
+/// The oldest release on which the module that replays builds.
+const OLDEST: (u32, u32) = (6, 1);
+
 /// A kernel that replays.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelSpec {
@@ -58,6 +61,9 @@ impl KernelSpec {
             }
             None => sources_version(Path::new(tree)).map_err(fail)?,
         };
+        if version < OLDEST {
+            return Err(fail("kernels before 6.1 do not replay; linux-5.10, a preset, is 5.10".to_owned()));
+        }
         let Some(reference) = nearest(version) else {
             return Err(fail("no reference stands for its version".to_owned()));
         };

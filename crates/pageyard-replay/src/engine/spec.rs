@@ -36,7 +36,8 @@ enum Design {
 }
 
 /// The presets that were compared with their kernels, frame by frame ([judge](../../../../docs/design/judge.md)).
-pub const JUDGED: [&str; 5] = ["linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"];
+pub const JUDGED: [&str; 6] =
+    ["linux-5.10", "linux-6.1", "linux-6.12", "linux-6.18", "linux-7.2", "linux-7.3"];
 
 impl EngineSpec {
     /// The engine that a replay uses beside the recorded kernel's when none is named. It uses the lists of the CPUs
@@ -632,7 +633,8 @@ mod tests {
             ("Linux 7.4.0-rc1", "linux-7.3"),
             ("Linux 6.17.0-rc1", "linux-6.12"),
             ("Linux 6.9", "linux-6.1"),
-            ("Linux 5.15.0-91-generic", "linux-4.10"),
+            ("Linux 5.15.0-91-generic", "linux-5.10"),
+            ("Linux 5.4.0", "linux-4.10"),
             ("Linux 3.10.0", "linux-4.6"),
             ("", "linux-6.18"),
             ("</script>", "linux-6.18"),

@@ -92,7 +92,8 @@ mod tests {
         assert_eq!(preset("6.12.117+deb12-cloud-amd64"), Some("linux-6.12"));
         assert_eq!(preset("6.1.0-56-cloud-amd64"), Some("linux-6.1"));
         assert_eq!(preset("7.3.4+deb13-cloud-amd64"), Some("linux-7.3"));
-        for other in ["6.11.2", "7.1.4", "5.10.0", "", "6", "x.y"] {
+        assert_eq!(preset("5.10.0-32-cloud-amd64"), Some("linux-5.10"));
+        for other in ["6.11.2", "7.1.4", "5.15.0", "", "6", "x.y"] {
             assert_eq!(preset(other), None, "{other}");
         }
     }
