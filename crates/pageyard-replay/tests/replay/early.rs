@@ -159,11 +159,11 @@ fn a_request_that_may_wait_finds_the_lists_of_all_cpus_emptied() {
     // Nothing comes early, and who reclaims need not be known.
     for rows in [reclaiming(), Vec::new()] {
         let trace = made("lists", &events, &rows);
-        // The lists of 4.10 hold few frames in a small zone, and our engine finds what lies in others' by itself.
-        for (engine, least) in [("linux-6.18", 40), ("linux-4.10", 5)] {
+        // The lists of 4.10 hold nothing in a zone this small, and our engine finds what lies in others' by itself.
+        for (engine, expected) in [("linux-6.18", 40..60), ("linux-4.10", 0..1)] {
             let once = replayed_with(&trace, engine, true).failures.allocs;
             let fewer = once - replayed(&trace, engine).failures.allocs;
-            assert!((least..60).contains(&fewer), "{engine}: {fewer} of {once}");
+            assert!(expected.contains(&fewer), "{engine}: {fewer} of {once}");
         }
     }
     let waits_not = |e: Event| Event { gfp: e.gfp & !(1 << 10), ..e };
