@@ -15,7 +15,7 @@ pub type Settings = Vec<(String, String)>;
 pub const MIN_FREE_KBYTES: [u64; 6] = [1024, 2048, 3064, 4096, 8192, 16384];
 /// Values of `watermark_scale_factor`.
 pub const SCALE_FACTORS: [u64; 4] = [10, 10, 50, 200];
-/// Values of `watermark_boost_factor`: tens.
+/// Values of `watermark_boost_factor`. An operation carries a tenth of it, so each is a multiple of ten.
 pub const BOOST_FACTORS: [u64; 4] = [15_000, 15_000, 0, 5000];
 
 /// Makes the settings of a set: a choice of each of five.

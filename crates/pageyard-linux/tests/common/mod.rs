@@ -1,11 +1,14 @@
 //! Machines and shorthands for the tests of the reference.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard_core::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
     CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
     RequestFlags, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator};
+use std::convert::Infallible;
 
 /// The only CPU that most tests use.
 pub const CX: Cx = Cx::on(CpuId(0));
@@ -53,4 +56,34 @@ pub fn pageblocks(a: &LinuxAllocator, m: Migratetype) -> u64 {
 pub fn sound(a: &LinuxAllocator) {
     let census = a.audit().unwrap();
     assert!(census.is_conserved(), "{census:?}");
+}
+
+/// Help that moves nothing: what reclaims, and how many frames of each zone it says that it could.
+pub struct Reclaiming<F>(pub F, pub Frames);
+
+impl<F: Fn() -> Reclaimed> Reclaim for Reclaiming<F> {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        self.0()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        self.1
+    }
+}
+
+// SAFETY: it never moves anything.
+unsafe impl<F> Migrate for Reclaiming<F> {
+    type Isolated = Infallible;
+
+    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
+        Err(Busy::Pinned)
+    }
+
+    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
+        match *from {}
+    }
+
+    fn putback(&self, from: Infallible) {
+        match from {}
+    }
 }

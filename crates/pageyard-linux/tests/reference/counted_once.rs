@@ -1,15 +1,13 @@
 //! Counters of requests: however often a request tries, it counts once.
 
-use crate::common::{CX, bare, normal, request, sound};
-use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
+use crate::common::{CX, Reclaiming, bare, normal, request, sound};
+use pageyard_core::reclaim::{Helpers, PressureAllocator, Reclaimed};
 use pageyard_core::{
     Counter, CpuSet, CpusetId, Cx, Frames, MemoryMap,
     Migratetype::{Movable, Unmovable},
     NodeId, NodeMask, Order, PageAllocator, Pfn, Region, Request, RequestFlags, Stats, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator, Wall};
-use std::convert::Infallible;
 
 /// Returns how often requests came to the slow path, woke the background reclaimer and were refused.
 fn counted(s: &Stats) -> [u64; 3] {
@@ -78,36 +76,14 @@ fn confined(a: &LinuxAllocator, node: u8) -> Cx {
 }
 
 /// Frees nothing, and gives the cpuset another node from the first call on.
-struct Rehome<'a>(&'a LinuxAllocator, NodeId);
-
-impl Reclaim for Rehome<'_> {
-    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
-        if self.0.retries() == 0 {
-            self.0.cpusets().set_mems(CPUSET, NodeMask::only(self.1)).unwrap();
+fn rehome(a: &LinuxAllocator, node: NodeId) -> impl Helpers {
+    let reclaim = move || {
+        if a.retries() == 0 {
+            a.cpusets().set_mems(CPUSET, NodeMask::only(node)).unwrap();
         }
         Reclaimed::default()
-    }
-
-    fn reclaimable(&self, _: ZoneId) -> Frames {
-        Frames::ZERO
-    }
-}
-
-// SAFETY: it never moves anything.
-unsafe impl Migrate for Rehome<'_> {
-    type Isolated = Infallible;
-
-    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
-        Err(Busy::Pinned)
-    }
-
-    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
-        match *from {}
-    }
-
-    fn putback(&self, from: Infallible) {
-        match from {}
-    }
+    };
+    Reclaiming(reclaim, Frames::ZERO)
 }
 
 #[test]
@@ -118,7 +94,7 @@ fn a_request_with_help_that_fails_while_its_cpuset_changes_is_tried_again() {
     let before = counted(&a.stats());
     // A light request gives up when reclaim frees nothing, without a look at the zones, unless it is retried.
     let light = Request::new(Order::ZERO, Movable).with(RequestFlags::NORETRY);
-    let pfn = a.alloc_with(&task, &light, &Rehome(&a, NodeId(1))).unwrap();
+    let pfn = a.alloc_with(&task, &light, &rehome(&a, NodeId(1))).unwrap();
     assert_eq!((pfn.0 / 2048, a.retries()), (1, 1));
     assert_eq!(counted(&a.stats()), [before[0] + 1, before[1] + 1, before[2]]);
 }
@@ -130,7 +106,7 @@ fn a_request_that_is_tried_again_and_refused_counts_once() {
     fill(&a, 1);
     let task = confined(&a, 0);
     let before = counted(&a.stats());
-    a.alloc_with(&task, &Request::new(Order::ZERO, Movable), &Rehome(&a, NodeId(1))).unwrap_err();
+    a.alloc_with(&task, &Request::new(Order::ZERO, Movable), &rehome(&a, NodeId(1))).unwrap_err();
     assert!(a.retries() > 0);
     assert_eq!(counted(&a.stats()), before.map(|n| n + 1));
 }

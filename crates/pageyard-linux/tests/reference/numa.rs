@@ -1,14 +1,12 @@
 //! Nodes: in which order they are tried, who may use them, and what is counted.
 
-use crate::common::{CX, sound};
-use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
+use crate::common::{CX, Reclaiming, sound};
+use pageyard_core::reclaim::{PressureAllocator, Reclaimed};
 use pageyard_core::{
     Context, Counter, CpuId, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask, Order,
     PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, FilePages, LinuxAllocator, NumaStats, Wall};
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames of a zone.
@@ -245,36 +243,6 @@ fn privileged_requests_go_beyond_their_nodes_when_those_are_full() {
     }
 }
 
-/// Frees nothing, and says how much it could.
-struct Promises(Frames);
-
-impl Reclaim for Promises {
-    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
-        Reclaimed::default()
-    }
-
-    fn reclaimable(&self, _: ZoneId) -> Frames {
-        self.0
-    }
-}
-
-// SAFETY: it never moves anything.
-unsafe impl Migrate for Promises {
-    type Isolated = Infallible;
-
-    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
-        Err(Busy::Pinned)
-    }
-
-    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
-        match *from {}
-    }
-
-    fn putback(&self, isolated: Infallible) {
-        match isolated {}
-    }
-}
-
 #[test]
 fn a_victim_wakes_other_nodes_from_its_second_try_on_and_since_7_0_from_its_first() {
     for (name, since_first) in [("linux-5.10", false), ("linux-6.12", false), ("linux-7.2", true)] {
@@ -290,7 +258,7 @@ fn a_victim_wakes_other_nodes_from_its_second_try_on_and_since_7_0_from_its_firs
             let nodes = NodeMask::only(NodeId(1));
             let victim =
                 Request { nodes, ..Request::new(Order::ZERO, Movable) }.with(RequestFlags::OOM_VICTIM);
-            let help = Promises(Frames(if tries_again { 10_000 } else { 0 }));
+            let help = Reclaiming(Reclaimed::default, Frames(if tries_again { 10_000 } else { 0 }));
             a.alloc_with(&CX, &victim, &help).unwrap_err();
             assert_eq!((awake(2), awake(5)), (since_first || tries_again, true), "{name}, {tries_again}");
             sound(&a);
