@@ -11,6 +11,9 @@ use std::process::Command;
 const MODULES: [&str; 6] =
     ["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
 
+/// Where a package has its modules, below itself: since Debian 13 in `usr`.
+const MODULE_FOLDERS: [&str; 2] = ["lib/modules", "usr/lib/modules"];
+
 /// Returns the guest's first process: it mounts file systems, loads modules and goes on with `then`.
 fn init(then: &str) -> String {
     format!(
@@ -90,14 +93,14 @@ impl Initrd {
         Ok(())
     }
 
-    /// Adds the modules that disks need, from a kernel's package that is unpacked in a folder.
+    /// Adds the modules that disks need, from a kernel's unpacked package.
     ///
     /// # Errors
     /// A module cannot be read or unpacked.
-    pub fn modules(&mut self, package: &Path) -> Result<(), String> {
+    pub fn modules(&mut self, kernel: &Path) -> Result<(), String> {
+        let Some(package) = package(kernel) else { return Ok(()) };
         for name in MODULES {
-            // Since Debian 13 packages have them below `usr`.
-            let folders = ["lib/modules", "usr/lib/modules"].map(|folder| package.join(folder));
+            let folders = MODULE_FOLDERS.map(|folder| package.join(folder));
             if let Some(path) = folders.iter().find_map(|folder| find(folder, name)) {
                 self.0.file(&format!("{name}.ko"), &module(&path)?);
             }
@@ -114,6 +117,12 @@ impl Initrd {
     }
 }
 
+/// Returns the folder in which a kernel's package is unpacked, from one of the places where [`kernel`] finds it.
+fn package(kernel: &Path) -> Option<&Path> {
+    let in_boot = kernel.parent()?.ends_with("boot");
+    kernel.ancestors().nth(if in_boot { 2 } else { 5 })
+}
+
 /// Finds the kernel of a package of the distribution that is unpacked in a folder. Since 6.19 it lies among its
 /// modules.
 ///
@@ -126,7 +135,7 @@ pub fn kernel(package: &Path) -> Result<PathBuf, String> {
             .filter(|p| p.is_file())
             .find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")))
     };
-    let below = package.join("usr/lib/modules");
+    let below = package.join(MODULE_FOLDERS[1]);
     let releases = fs::read_dir(&below).into_iter().flatten().flatten().map(|e| e.path());
     here(&package.join("boot")).or_else(|| releases.into_iter().find_map(|release| here(&release))).ok_or_else(|| {
         format!(
@@ -239,7 +248,8 @@ mod tests {
             let file = package.path().join(place);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, "").unwrap();
-            assert_eq!(kernel(package.path()), Ok(file));
+            assert_eq!(kernel(package.path()).as_ref(), Ok(&file));
+            assert_eq!(super::package(&file), Some(package.path()));
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// A guest's machine, and the script that it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
-    /// The kernel's image, in `boot` of its unpacked package.
+    /// The kernel's image, where its unpacked package has it.
     pub kernel: PathBuf,
     /// The shell script that runs in the guest. BusyBox is installed, and its output is the console's.
     pub script: String,
@@ -91,8 +91,7 @@ impl Launch {
             packed.program(program)?;
         }
         packed.files(&self.files)?;
-        let package = self.kernel.parent().and_then(Path::parent);
-        packed.modules(package.unwrap_or(Path::new(".")))?;
+        packed.modules(&self.kernel)?;
         packed.write(initrd)
     }
 

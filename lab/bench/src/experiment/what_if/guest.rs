@@ -58,7 +58,7 @@ impl Guest {
         let kernel = initrd::kernel(package)?;
         let mut initrd = Initrd::new(INIT)?;
         initrd.program(program)?;
-        initrd.modules(package)?;
+        initrd.modules(&kernel)?;
         initrd.write(&folder.join("initrd"))?;
         for (name, bytes) in [("cache.img", CACHE_BYTES), ("out.img", OUT_BYTES)] {
             let made = File::create(folder.join(name)).and_then(|f| f.set_len(bytes));
