@@ -8,6 +8,7 @@
 // Two files of the recorder have system calls to make: `record/fd.rs` and `record/fexit/call.rs`.
 #![deny(unsafe_code)]
 
+mod btf;
 pub mod export;
 pub mod host;
 #[cfg(any(test, feature = "hostile"))]

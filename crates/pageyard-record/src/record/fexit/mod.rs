@@ -5,7 +5,6 @@
 //! and the CPU. Where the function is, and where a folio keeps its order, is read from the kernel's own description of
 //! its types. Nothing of this stays when the recorder ends, however it ends.
 
-mod btf;
 mod call;
 mod program;
 
@@ -16,8 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use pageyard_trace::source::reason;
 
 use super::rings::{Rings, Seen};
+use crate::btf::Btf;
 use crate::tracepoint::{Decoder, Entry};
-use btf::Btf;
 use program::ProbeTarget;
 
 /// The kernel's description of its types.

@@ -1,6 +1,6 @@
 //! The program that the kernel runs whenever it has moved a folio, and where in the kernel it belongs.
 
-use super::btf::Btf;
+use crate::btf::Btf;
 
 /// One instruction of the kernel's virtual machine.
 pub(super) type Instruction = u64;
@@ -198,8 +198,8 @@ pub(super) fn read(raw: &[u8], page_bytes: u64) -> Option<Moved> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::btf::{made, made_with};
     use super::*;
+    use crate::btf::{made, made_with};
 
     fn place() -> ProbeTarget {
         ProbeTarget::find(&Btf::parse(&made()).unwrap()).unwrap()

@@ -20,7 +20,7 @@ const ENUM64: u8 = 19;
 const DEPTH: u8 = 8;
 
 /// A description; its types are numbered from 1.
-pub(super) struct Btf<'a> {
+pub(crate) struct Btf<'a> {
     types: Vec<Type<'a>>,
     strings: &'a [u8],
 }
@@ -40,15 +40,15 @@ struct Type<'a> {
 
 /// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Function<'a> {
+pub(crate) struct Function<'a> {
     /// Its number, by which a program is attached to it.
-    pub(super) id: u32,
-    pub(super) parameters: Vec<&'a str>,
+    pub(crate) id: u32,
+    pub(crate) parameters: Vec<&'a str>,
 }
 
 impl<'a> Btf<'a> {
     /// Reads a description; `None` where it makes no sense.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
         if u16::from_le_bytes(*bytes.first_chunk()?) != MAGIC {
             return None;
         }
@@ -79,7 +79,7 @@ impl<'a> Btf<'a> {
     }
 
     /// Finds a function by its name.
-    pub(super) fn function(&self, name: &str) -> Option<Function<'a>> {
+    pub(crate) fn function(&self, name: &str) -> Option<Function<'a>> {
         let at = self.types.iter().position(|t| t.kind == FUNC && self.name(t.name) == Some(name))?;
         let proto = self.get(self.types[at].of).filter(|t| t.kind == FUNC_PROTO)?;
         let parameters = proto.rest.chunks_exact(8).map(|p| self.name(word(p, 0)?)).collect::<Option<_>>()?;
@@ -87,17 +87,17 @@ impl<'a> Btf<'a> {
     }
 
     /// Returns the bytes of a structure.
-    pub(super) fn size_of(&self, name: &str) -> Option<u32> {
+    pub(crate) fn size_of(&self, name: &str) -> Option<u32> {
         self.structure(name).map(|t| t.of)
     }
 
     /// Returns how many bytes into a structure a member is, also one of an unnamed structure in it.
-    pub(super) fn offset_of(&self, structure: &str, member: &str) -> Option<u32> {
+    pub(crate) fn offset_of(&self, structure: &str, member: &str) -> Option<u32> {
         self.offset_in(self.structure(structure)?, member, DEPTH)
     }
 
     /// Returns the value of an enumeration that has this name.
-    pub(super) fn value(&self, name: &str) -> Option<u32> {
+    pub(crate) fn value(&self, name: &str) -> Option<u32> {
         let values = self.types.iter().filter(|t| t.kind == ENUM).flat_map(|t| t.rest.chunks_exact(8));
         let mut named = values.filter(|v| word(v, 0).and_then(|n| self.name(n)) == Some(name));
         word(named.next()?, 4)
@@ -139,13 +139,13 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// A small description, as a kernel's would be: a function that moves, and a folio whose order is its second page's.
 #[cfg(test)]
-pub(super) fn made() -> Vec<u8> {
+pub(crate) fn made() -> Vec<u8> {
     made_with(&["_flags_1"])
 }
 
 /// One whose second page has these members, a byte apart.
 #[cfg(test)]
-pub(super) fn made_with(members: &[&str]) -> Vec<u8> {
+pub(crate) fn made_with(members: &[&str]) -> Vec<u8> {
     let mut strings =
         b"\0dst\0src\0move_to_new_folio\0folio\0flags\0_flags_1\0page\0pageflags\0PG_head\0int\0".to_vec();
     for member in members.iter().filter(|&&m| m != "_flags_1") {
