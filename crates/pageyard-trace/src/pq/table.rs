@@ -30,11 +30,13 @@ impl Kind {
 
     fn fits(&self, column: &Column) -> bool {
         match self {
-            Kind::Int(64, signed) => {
-                column.physical == Physical::I64 && column.integer == Some((64, *signed))
-            }
             Kind::Int(bits, signed) => {
-                column.physical == Physical::I32 && column.integer == Some((*bits, *signed))
+                let (physical, plain) = match bits {
+                    64 => (Physical::I64, (64, true)),
+                    _ => (Physical::I32, (32, true)),
+                };
+                // Writers may leave out what says the same as the physical type.
+                column.physical == physical && column.integer.unwrap_or(plain) == (*bits, *signed)
             }
             Kind::Bool => column.physical == Physical::Bool,
             Kind::Names(_) => column.physical == Physical::Bytes,
