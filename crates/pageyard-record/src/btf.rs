@@ -93,7 +93,13 @@ impl<'a> Btf<'a> {
 
     /// Returns how many bytes into a structure a member is, also one of an unnamed structure in it.
     pub(crate) fn offset_of(&self, structure: &str, member: &str) -> Option<u32> {
-        self.offset_in(self.structure(structure)?, member, DEPTH)
+        self.find_in(self.structure(structure)?, member, DEPTH).map(|(at, _)| at)
+    }
+
+    /// Returns how many elements a member of a structure has, where it is an array.
+    pub(crate) fn length_of(&self, structure: &str, member: &str) -> Option<u32> {
+        let array = self.get(self.find_in(self.structure(structure)?, member, DEPTH)?.1)?;
+        if array.kind == ARRAY { word(array.rest, 8) } else { None }
     }
 
     /// Returns the value of an enumeration that has this name.
@@ -107,15 +113,17 @@ impl<'a> Btf<'a> {
         self.types.iter().find(|t| t.kind == STRUCT && self.name(t.name) == Some(name))
     }
 
-    fn offset_in(&self, of: &Type<'a>, member: &str, depth: u8) -> Option<u32> {
+    /// Finds a member: how many bytes into the structure it is, and the number of its type.
+    fn find_in(&self, of: &Type<'a>, member: &str, depth: u8) -> Option<(u32, u32)> {
         of.rest.chunks_exact(12).find_map(|m| {
             let (name, kind, bits) = (word(m, 0)?, word(m, 4)?, word(m, 8)?);
             let bits = if of.has_bits { bits & 0xff_ffff } else { bits };
             match self.name(name)? {
-                found if found == member => Some(bits / 8),
+                found if found == member => Some((bits / 8, kind)),
                 "" if depth > 0 => {
                     let inner = self.get(kind).filter(|t| [STRUCT, UNION].contains(&t.kind))?;
-                    Some(bits / 8 + self.offset_in(inner, member, depth - 1)?)
+                    let (at, kind) = self.find_in(inner, member, depth - 1)?;
+                    Some((bits / 8 + at, kind))
                 }
                 _ => None,
             }
@@ -173,10 +181,31 @@ pub(crate) fn made_with(members: &[&str]) -> Vec<u8> {
         vec![at("pageflags"), kind(ENUM, 1), 4, at("PG_head"), 6],
     ]
     .concat();
+    described(&types, &strings)
+}
+
+/// One with structures that have one member each, an array: name, member, where it is, how many elements it has.
+#[cfg(test)]
+pub(crate) fn made_of(structures: &[(&str, &str, u32, u32)]) -> Vec<u8> {
+    let (mut types, mut strings) = (Vec::new(), vec![0]);
+    for ((name, member, at, elements), array) in structures.iter().zip((1..).step_by(2)) {
+        let [name, member] = [name, member].map(|text| {
+            let at = strings.len() as u32;
+            strings.extend([text.as_bytes(), b"\0"].concat());
+            at
+        });
+        types.extend([0, u32::from(ARRAY) << 24, 0, 0, 0, *elements]);
+        types.extend([name, u32::from(STRUCT) << 24 | 1, 0, member, array, at * 8]);
+    }
+    described(&types, &strings)
+}
+
+#[cfg(test)]
+fn described(types: &[u32], strings: &[u8]) -> Vec<u8> {
     let bytes = types.len() as u32 * 4;
     let header = [24, 0, bytes, bytes, strings.len() as u32];
     let magic = [0x9f, 0xeb, 1, 0];
-    let words = header.iter().chain(&types).flat_map(|w| w.to_le_bytes());
+    let words = header.iter().chain(types).flat_map(|w| w.to_le_bytes());
     magic.into_iter().chain(words).chain(strings.iter().copied()).collect()
 }
 

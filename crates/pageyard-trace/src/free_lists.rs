@@ -1,4 +1,4 @@
-//! The free lists of a host in their order, when a recording started.
+//! The free lists and per-CPU lists of a host in their order, when a recording started.
 
 use crate::error::TraceError;
 use crate::event::MAX_ORDER;
@@ -13,8 +13,7 @@ pub(crate) const FREE_LISTS: &str = "free_lists.parquet";
 /// Rows decoded at a time.
 const BATCH: u64 = 16 << 10;
 
-/// A free block. Those of one order and type follow each other in the order of their list, the one to be taken next
-/// first.
+/// A free block on a list. Those of one list follow each other in its order, the one to be taken next first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeBlock {
     /// Its first frame.
@@ -23,6 +22,8 @@ pub struct FreeBlock {
     pub order: u8,
     /// The list's type, by the kernel's number.
     pub migratetype: i8,
+    /// The CPU whose list it is on; `None` for a zone's free list.
+    pub cpu: Option<u32>,
 }
 
 impl FreeBlock {
@@ -31,6 +32,7 @@ impl FreeBlock {
             ColumnSpec { name: "pfn", kind: Kind::Int(64, false) },
             ColumnSpec { name: "order", kind: Kind::Int(8, false) },
             ColumnSpec { name: "migratetype", kind: Kind::Int(8, true) },
+            ColumnSpec { name: "cpu", kind: Kind::Int(32, true) },
         ]
     }
 
@@ -41,19 +43,20 @@ impl FreeBlock {
         let (mut row, mut index) = (0, 0);
         while let Some(group) = table.group(index) {
             index += 1;
-            let mut chunks: [_; 3] = std::array::from_fn(|i| table.chunk(group, i));
+            let mut chunks: [_; 4] = std::array::from_fn(|i| table.chunk(group, i));
             let end = row + group.rows;
             while row < end {
                 let n = (end - row).min(BATCH) as usize;
                 for (i, chunk) in chunks.iter_mut().enumerate() {
                     chunk.read(n, table.label(), row, table.column_name(i))?;
                 }
-                let [pfn, order, migratetype] = &chunks;
+                let [pfn, order, migratetype, cpu] = &chunks;
                 for i in 0..n {
                     let block = FreeBlock {
                         pfn: pfn.as_i64()[i] as u64,
                         order: u8::try_from(order.as_i32()[i]).unwrap_or(u8::MAX),
                         migratetype: i8::try_from(migratetype.as_i32()[i]).unwrap_or(-1),
+                        cpu: u32::try_from(cpu.as_i32()[i]).ok(),
                     };
                     block.check(&mut so_far).map_err(|what| TraceError::Inconsistent {
                         file: table.label().to_owned(),

@@ -208,8 +208,12 @@ fn with_trace(file: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Vec<u8> 
         for event in some_events() {
             writer.push(&event)?;
         }
-        let blocks =
-            (0..200u64).map(|i| FreeBlock { pfn: 8 * (i ^ 5), order: 3, migratetype: (i % 3) as i8 });
+        let blocks = (0..200u64).map(|i| FreeBlock {
+            pfn: 8 * (i ^ 5),
+            order: 3,
+            migratetype: (i % 3) as i8,
+            cpu: (i > 150).then_some(1),
+        });
         writer.free_lists(&blocks.collect::<Vec<_>>())?;
         let mut moves = MovesWriter::default();
         for i in 0..50u32 {

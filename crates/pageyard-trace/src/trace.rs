@@ -178,7 +178,7 @@ impl Trace {
         SampleReader::open(input, meta.cpus, zones).map(Some)
     }
 
-    /// Reads the free lists in their order when the recording started, if the trace has them.
+    /// Reads the free lists and per-CPU lists in their order when the recording started, if the trace has them.
     ///
     /// # Errors
     /// When the file is there but damaged or inconsistent.

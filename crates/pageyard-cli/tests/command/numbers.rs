@@ -229,6 +229,8 @@ fn a_recording() {
         moves_not_watched: Some("the kernel does not allow it"),
         free_lists_blocks: None,
         free_lists_not_read: Some("/proc/kcore: No such file or directory"),
+        percpu_lists_blocks: None,
+        percpu_lists_not_read: None,
         samples: Some(SamplingDocument {
             taken: 1203,
             left_out: 2,

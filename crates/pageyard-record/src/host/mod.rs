@@ -21,7 +21,7 @@ pub use collect::{HostSummary, HostTotals, HostZone, Watermarks};
 pub use compactable::Compactable;
 pub use culprits::{Culprit, Culprits};
 pub use document::{CompactableDocument, HostDocument};
-pub use free_lists::free_lists;
+pub use free_lists::{Lists, lists};
 pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use largest::Largest;
 pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};

@@ -59,6 +59,12 @@ pub struct RecordDocument<'a> {
     /// Why it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_lists_not_read: Option<&'a str>,
+    /// Blocks of the host's per-CPU lists whose order at the start is known; omitted if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percpu_lists_blocks: Option<u64>,
+    /// Why it is not, where that of the free lists is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percpu_lists_not_read: Option<&'a str>,
     /// Samples of the host; omitted if none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplingDocument>,
@@ -114,6 +120,7 @@ impl Recorded {
     #[must_use]
     pub fn document<'a>(&'a self, trace: &'a str, exit_status: Option<u8>) -> RecordDocument<'a> {
         let overhead = self.event_ns.zip(self.overhead());
+        let lists = self.lists.as_ref().ok();
         RecordDocument {
             trace,
             events: self.events(),
@@ -134,8 +141,10 @@ impl Recorded {
             moves: self.moves.map(|rows| MoveRows { rows, with_both_frames: self.moved }),
             moves_by: self.moves_by.as_deref(),
             moves_not_watched: self.not_watched.as_deref(),
-            free_lists_blocks: self.free_lists.as_ref().ok().copied(),
-            free_lists_not_read: self.free_lists.as_ref().err().map(String::as_str),
+            free_lists_blocks: lists.map(|lists| lists.free),
+            free_lists_not_read: self.lists.as_ref().err().map(String::as_str),
+            percpu_lists_blocks: lists.and_then(|lists| lists.cached.as_ref().ok()).copied(),
+            percpu_lists_not_read: lists.and_then(|lists| lists.cached.as_ref().err()).map(String::as_str),
             samples: self.sampling.zip(self.sampling_pct()).map(|(sampling, cpu_pct)| SamplingDocument {
                 taken: sampling.taken,
                 left_out: sampling.left_out,

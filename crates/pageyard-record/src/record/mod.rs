@@ -25,7 +25,7 @@ pub mod watch;
 pub use buffers::Through;
 pub use document::{MoveRows, RecordDocument, SamplingDocument};
 pub use error::RecordError;
-pub use recorded::Recorded;
+pub use recorded::{ListedBlocks, Recorded};
 pub use sampler::Sampling;
 pub(crate) use text::kinds;
 
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::host::capture;
+use crate::host::{Lists, capture};
 use crate::tracepoint::{Decoder, Sink, Skipped, Sorter};
 use pageyard_trace::{Columns, EventKind, HostSample, MAX_FRAMES, Meta, MovesWriter, SampleReader, Snapshot};
 use pageyard_trace::{Trace, TraceError, TraceWriter};
@@ -74,6 +74,7 @@ pub struct Live {
 /// A recording of this host.
 pub struct Recorder {
     kernel: String,
+    cpus: Vec<u32>,
     tracepoints: Tracepoints,
     decoder: Decoder,
     buffers: Buffers,
@@ -108,7 +109,7 @@ impl Recorder {
         let watch = MoveProbe::open(&cpus);
         let event_ns = cost::of_an_event(&mut buffers);
         let sampler = Some(Sampler::open(SAMPLE_EVERY)?);
-        Ok(Recorder { kernel, tracepoints, decoder, buffers, watch, event_ns, writer, sampler })
+        Ok(Recorder { kernel, cpus, tracepoints, decoder, buffers, watch, event_ns, writer, sampler })
     }
 
     /// Sets how often the host's free blocks, per-CPU lists and counters are read; `None` for never. The default is
@@ -130,7 +131,7 @@ impl Recorder {
         let large = host::memory_bytes() > INSIDE_BYTES;
         let outside = large.then(picture).transpose()?;
         // Just before the first event: what changes the lists from then on has a row.
-        let free_lists = crate::host::free_lists();
+        let lists = crate::host::lists(&self.cpus);
         let start = host::now_ns();
         // Before the snapshot: what happens between it and the first event is in neither. A row of something that the
         // snapshot shows already does no harm, since who replays frees the frame of such an allocation first.
@@ -158,10 +159,12 @@ impl Recorder {
         // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
-        let free_lists = free_lists.and_then(|blocks| {
+        let lists = lists.and_then(|Lists { blocks, percpu_not_read }| {
             // Without them, the recording has less to say and goes on.
             self.writer.free_lists(&blocks).map_err(|why| why.to_string())?;
-            Ok(blocks.len() as u64)
+            let free = blocks.iter().filter(|block| block.cpu.is_none()).count() as u64;
+            let cached = percpu_not_read.map_or(Ok(blocks.len() as u64 - free), Err);
+            Ok(ListedBlocks { free, cached })
         });
         let own = host::own_ns();
         let moves = MovesWriter::default();
@@ -188,7 +191,7 @@ impl Recorder {
             raised: None,
             start,
             own,
-            free_lists,
+            lists,
             seen,
             sampler,
         };
@@ -220,8 +223,8 @@ pub struct Running {
     raised: Option<Raised>,
     start: u64,
     own: u64,
-    /// Blocks of free lists whose order was read, or why it was not.
-    free_lists: Result<u64, String>,
+    /// Blocks whose place on a list was read, or why it was not.
+    lists: Result<ListedBlocks, String>,
     seen: Seen,
     sampler: Option<Sampler>,
 }
@@ -284,7 +287,7 @@ impl Running {
             failure,
             raised,
             watch,
-            free_lists,
+            lists,
             ..
         } = self;
         let (kind, not_cheapest) = buffers.kind();
@@ -309,7 +312,7 @@ impl Running {
             moved: written.moves.moved(),
             moves_by: meta.moves_by.clone(),
             not_watched: watch.err(),
-            free_lists,
+            lists,
             lost: meta.lost,
             sampling: sampler.map(|s| s.found(written.samples.samples(), written.samples.refused())),
             impossible: seen.impossible + written.moves.refused(),

@@ -3,6 +3,15 @@
 use super::Sampling;
 use pageyard_trace::EventKind;
 
+/// Blocks whose place on a list of the host is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedBlocks {
+    /// Those of free lists.
+    pub free: u64,
+    /// Those of per-CPU lists, or why they are not known.
+    pub cached: Result<u64, String>,
+}
+
 /// The figures of a recording.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -17,8 +26,8 @@ pub struct Recorded {
     pub moves_by: Option<String>,
     /// Why none was watched.
     pub not_watched: Option<String>,
-    /// Blocks of the host's free lists whose order at the start is known, or why it is not.
-    pub free_lists: Result<u64, String>,
+    /// The host's lists whose order at the start is known, or why it is not.
+    pub lists: Result<ListedBlocks, String>,
     /// Events that the kernel had no room for.
     pub lost: u64,
     /// The totals of sampling the host; `None` if it was not requested.

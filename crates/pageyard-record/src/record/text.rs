@@ -48,6 +48,12 @@ impl RecordDocument<'_> {
         if let Some(why) = self.free_lists_not_read {
             let _ = writeln!(out, "  the free lists' order at the start is not known: {why}");
         }
+        if let Some(blocks) = self.percpu_lists_blocks {
+            let _ = writeln!(out, "  so is that of the per-CPU lists: {} blocks", grouped(blocks));
+        }
+        if let Some(why) = self.percpu_lists_not_read {
+            let _ = writeln!(out, "  that of the per-CPU lists is not: {why}");
+        }
         if let Some(samples) = self.samples {
             let _ = writeln!(
                 out,

@@ -7,6 +7,7 @@ mod emptied;
 mod filler;
 mod first_sample;
 mod layout;
+mod listed;
 mod mapping;
 mod opening;
 mod parts;

@@ -3,11 +3,12 @@
 //! The snapshot says which frames were on free lists. It does not say which lay in per-CPU lists (they look like kernel
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
 //! any event freed it was in a list; and a drain names the type of the pageblock. Where the recording has the host's
-//! free lists, they tell the types of their blocks, and the order in which those lay.
+//! lists, free lists tell the types of their blocks, and per-CPU lists their blocks; both tell the order of them.
 
 use super::emptied::{Emptied, Emptying};
 use super::filler::{Filler, Refilled, is_listed};
 use super::first_sample::FirstSample;
+use super::listed::Listed;
 use super::parts::{Cached, OpeningCounts};
 use super::reclaimed::{Reclaim, Reclaimed};
 use super::reclaimers::Reclaimers;
@@ -20,7 +21,7 @@ use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::proctext::Pageset;
 use pageyard_trace::{Event, EventKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
 /// number.
@@ -65,21 +66,23 @@ impl Machine {
     /// [`ReplayError::Trace`] where the events cannot be read.
     pub fn open(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Opening, ReplayError> {
         let mut first = FirstSample::read(self)?;
+        let trace = self.trace.clone();
+        let lists = trace.free_lists()?.unwrap_or_default();
         let mut scan = Scan {
             touched: FrameSet::new(self.end()),
             types: NamedTypes::new(self),
             taken: Vec::new(),
             drained: Vec::new(),
+            listed: Listed::new(&lists, self.end()),
             refilled: Refilled::default(),
             unseen: 0,
             reclaimers: Reclaimers::new(self.end()),
             cpus: 0,
         };
         let mut last = 0;
-        let trace = self.trace.clone();
-        let free_lists = trace.free_lists()?.unwrap_or_default();
-        scan.types.listed(&free_lists);
-        let ranks: HashMap<Pfn, u32> = free_lists.iter().map(|b| Pfn(b.pfn)).zip(0..).collect();
+        let free = || lists.iter().filter(|block| block.cpu.is_none());
+        scan.types.listed(free());
+        let ranks: HashMap<Pfn, u32> = free().map(|b| Pfn(b.pfn)).zip(0..).collect();
         let mut reclaim = Reclaim::of(&trace, self.end())?;
         let mut emptied = reclaim.as_ref().map(|_| Emptied::new(self.end()));
         each_row(&trace, progress, |row| {
@@ -125,11 +128,9 @@ impl Machine {
             });
         }
         let types = self.pageblock_types(scan.types.found(), &scan.touched, &mut counts)?;
-        let of_others = self.drained_of_others(&mut scan.drained, &scan.taken, first.as_ref());
+        let of_others = self.drained_of_others(&mut scan.drained, &scan.taken, &scan.listed, first.as_ref());
         let emptied = emptied.map(|e| e.found(&of_others)).unwrap_or_default();
-        let drained = scan.drained.into_iter().map(|(block, _)| block).collect();
-        let (cached, highs) =
-            self.cached_frames(scan.taken, drained, &types, &scan.refilled, first.as_ref(), &mut counts);
+        let (cached, highs) = self.cached_frames(&mut scan, &types, first.as_ref(), &mut counts);
         let types = (0..)
             .map(PageblockId)
             .zip(types)
@@ -178,12 +179,14 @@ impl Machine {
     }
 
     /// Puts blocks that were drained from lists into those of the CPUs that had them. Their rows name the CPU that
-    /// drained, which may have emptied another's lists: what its own did not hold lay there. Returns the times at which
+    /// drained, which may have emptied another's lists: what its own did not hold lay there, where the recording does
+    /// not tell. Returns the times at which
     /// a CPU drained blocks of another, in order.
     fn drained_of_others(
         &self,
         drained: &mut [(Cached, u64)],
         taken: &[Cached],
+        listed: &Listed,
         first: Option<&FirstSample>,
     ) -> Vec<u64> {
         let mut times = Vec::new();
@@ -197,14 +200,15 @@ impl Machine {
             let mut rooms: Vec<(CpuId, u64)> = self.lists(index, first).into_iter().map(room).collect();
             for (c, time_ns) in drained.iter_mut().filter(|(c, _)| here(c)) {
                 let frames = c.order.frames().0;
-                let own = rooms.iter().position(|(cpu, room)| *cpu == c.cpu && *room >= frames);
+                let recorded = listed.cpu_of(c).and_then(|of| rooms.iter().position(|(cpu, _)| *cpu == of));
+                let own = || rooms.iter().position(|(cpu, room)| *cpu == c.cpu && *room >= frames);
                 let widest = || {
                     let at = (0..rooms.len()).max_by_key(|at| rooms[*at].1)?;
                     (rooms[at].1 >= frames).then_some(at)
                 };
-                if let Some(at) = own.or_else(widest) {
+                if let Some(at) = recorded.or_else(own).or_else(widest) {
                     let (cpu, room) = &mut rooms[at];
-                    *room -= frames;
+                    *room = room.saturating_sub(frames);
                     if c.cpu != *cpu {
                         c.cpu = *cpu;
                         times.push(*time_ns);
@@ -216,17 +220,24 @@ impl Machine {
         times
     }
 
-    /// Works out the per-CPU lists: frames taken first lie in front, frames drained first lie at the back, and unknown
-    /// frames between them make up the recorded count.
+    /// Works out the per-CPU lists: frames taken first lie in front, frames drained first lie at the back, and between
+    /// them those that the recording has on the lists, and unknown frames that make up the recorded count.
     fn cached_frames(
         &mut self,
-        taken: Vec<Cached>,
-        drained: Vec<Cached>,
+        scan: &mut Scan,
         types: &[Option<Migratetype>],
-        refilled: &Refilled,
         first: Option<&FirstSample>,
         counts: &mut OpeningCounts,
     ) -> (Vec<Cached>, Vec<(ZoneId, CpuId, u64)>) {
+        let Scan { taken, drained, listed, refilled, .. } = scan;
+        let mut taken = std::mem::take(taken);
+        let mut drained: Vec<Cached> = std::mem::take(drained).into_iter().map(|(block, _)| block).collect();
+        let by_row = taken.iter().chain(&drained).map(|c| (c.pfn, c.order)).collect();
+        let listed = listed.found(self, &by_row);
+        let placed: HashSet<Pfn> = listed.iter().map(|c| c.pfn).collect();
+        for blocks in [&mut taken, &mut drained] {
+            blocks.retain(|c| !placed.contains(&c.pfn));
+        }
         let mut highs = Vec::new();
         let mut fillers = Vec::new();
         for (index, zone) in self.zones.clone().iter().enumerate() {
@@ -234,8 +245,8 @@ impl Machine {
             for (cpu, count, high) in self.lists(index, first) {
                 highs.push((ZoneId(index as u16), cpu, high));
                 let of_cpu = |c: &&Cached| c.cpu == cpu && (zone.start..zone.end).contains(&c.pfn);
-                let known: u64 =
-                    taken.iter().chain(&drained).filter(of_cpu).map(|c| c.order.frames().0).sum();
+                let known = taken.iter().chain(&listed).chain(&drained).filter(of_cpu);
+                let known: u64 = known.map(|c| c.order.frames().0).sum();
                 filler.take(cpu, count.saturating_sub(known), refilled, &mut fillers);
             }
         }
@@ -244,8 +255,10 @@ impl Machine {
         }
         let frames = |list: &[Cached]| list.iter().map(|c| c.order.frames().0).sum::<u64>();
         counts.cached_by_event = frames(&taken) + frames(&drained);
+        counts.cached_by_list = frames(&listed);
         counts.cached_by_count = frames(&fillers);
         let mut cached = taken;
+        cached.extend(listed);
         cached.extend(fillers);
         cached.extend(drained.into_iter().rev());
         (cached, highs)
@@ -260,7 +273,7 @@ impl Machine {
         (pfn.0..pfn.0 + frames.0).all(|f| self.at(f).held_as().is_some())
     }
 
-    fn set(&mut self, pfn: Pfn, frames: Frames, state: Start) {
+    pub(super) fn set(&mut self, pfn: Pfn, frames: Frames, state: Start) {
         self.start[pfn.0 as usize..(pfn.0 + frames.0) as usize].fill(state);
     }
 }
@@ -272,6 +285,7 @@ struct Scan {
     taken: Vec<Cached>,
     /// With the times at which they were drained.
     drained: Vec<(Cached, u64)>,
+    listed: Listed,
     refilled: Refilled,
     unseen: u64,
     reclaimers: Reclaimers,
@@ -294,6 +308,7 @@ impl Scan {
         let m = m.filter(|m| m.is_requested()).unwrap_or(Migratetype::Movable);
         let cached = Cached { cpu: CpuId(event.cpu), pfn, order, migratetype: m };
         match event.kind {
+            EventKind::Free if first => self.listed.freed(pfn, frames),
             EventKind::Free | EventKind::AllocExtfrag => {}
             EventKind::Alloc | EventKind::PcpuDrain
                 if first && machine.is_held(pfn, frames) && is_listed(order) =>

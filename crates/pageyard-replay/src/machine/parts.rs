@@ -38,8 +38,10 @@ pub struct Cached {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpeningCounts {
-    /// Frames in per-CPU lists, because their first event takes them out.
+    /// Frames in per-CPU lists, because their first event takes them out and no recorded list has them.
     pub cached_by_event: u64,
+    /// Frames in per-CPU lists, because the recording has them there.
+    pub cached_by_list: u64,
     /// Frames in per-CPU lists, unknown ones that make up the recorded count.
     pub cached_by_count: u64,
     /// Frames that were freed between the snapshot and their first event, unrecorded.
@@ -48,4 +50,12 @@ pub struct OpeningCounts {
     pub types_by_event: u64,
     /// Pageblocks whose type is guessed from their contents, to make up the recorded count.
     pub types_by_contents: u64,
+}
+
+impl OpeningCounts {
+    /// Returns the frames in per-CPU lists.
+    #[must_use]
+    pub fn cached(&self) -> u64 {
+        self.cached_by_event + self.cached_by_list + self.cached_by_count
+    }
 }

@@ -45,7 +45,7 @@ impl NamedTypes {
 
     /// Names the pageblocks of blocks by the free lists that they were on. Since 6.10 a list holds blocks of its own
     /// type alone, and before nearly so.
-    pub fn listed(&mut self, blocks: &[FreeBlock]) {
+    pub fn listed<'b>(&mut self, blocks: impl Iterator<Item = &'b FreeBlock>) {
         for block in blocks {
             let (first, last) = (Pfn(block.pfn), Pfn(block.pfn + (1 << block.order) - 1));
             let m = u8::try_from(block.migratetype).ok().and_then(Migratetype::from_index);

@@ -92,8 +92,12 @@ impl ReplayReport {
         }
         writeln!(
             f,
-            "  {:>11}  frames opened in per-CPU lists: {} because their first event takes them out, {} to make up the recorded count",
+            "  {:>11}  frames opened in per-CPU lists: {}{} because their first event takes them out, {} to make up the recorded count",
             count(t.opening.cached_frames),
+            match o.cached_by_list {
+                0 => String::new(),
+                listed => format!("{} that are recorded there, ", count(listed)),
+            },
             count(o.cached_by_event),
             count(o.cached_by_count)
         )?;

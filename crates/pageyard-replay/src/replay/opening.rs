@@ -193,35 +193,50 @@ fn short(engine: &dyn ReplayEngine) -> Vec<ShortZone> {
 mod tests {
     use super::*;
     use pageyard::MemoryMap;
-    use pageyard_linux::{Config, LinuxAllocator};
-    use pageyard_trace::{FrameKind, FreeBlock, Meta, Run, Snapshot, TraceWriter};
+    use pageyard_linux::{Config, LinuxAllocator, ZoneOpening};
+    use pageyard_trace::{Context, Event, EventKind, FrameKind, FreeBlock, Meta, Run, Snapshot, TraceWriter};
 
-    #[test]
-    fn free_lists_open_in_the_recorded_order_and_type_their_pageblocks() {
-        let path = std::env::temp_dir().join(format!("pageyard-order-{}.trace", std::process::id()));
+    /// Opens a machine whose first frames are of these kinds, and in which everything behind them is held, with these
+    /// lists and rows; returns its opening state, and the reference in it from a seed.
+    fn opened(
+        name: &str,
+        kinds: &[FrameKind],
+        lists: &[FreeBlock],
+        events: &[Event],
+    ) -> (Opening, impl Fn(u64) -> Vec<ZoneOpening>) {
+        let path = std::env::temp_dir().join(format!("pageyard-{name}-{}.trace", std::process::id()));
         drop(std::fs::remove_dir_all(&path));
-        let writer = TraceWriter::create(&path).unwrap();
-        // Every second frame of the first 16 is free, and nothing else.
+        let mut writer = TraceWriter::create(&path).unwrap();
         let run = |pfn: u64, frames, kind| Run { pfn, frames, kind, thp: false, unevictable: false };
-        let kinds = [FrameKind::Anon, FrameKind::Free];
-        let mut runs: Vec<Run> = (0..16).map(|pfn| run(pfn, 1, kinds[pfn as usize % 2])).collect();
-        runs.push(run(16, (16 << 10) - 16, FrameKind::Anon));
-        let listed = [5, 1, 15, 7].map(|pfn| FreeBlock { pfn, order: 0, migratetype: 2 });
-        writer.free_lists(&listed).unwrap();
-        let trace = writer.finish(Meta::new(1), Some(&Snapshot { runs }), None).unwrap();
+        let mut runs: Vec<Run> = (0..).zip(kinds).map(|(pfn, kind)| run(pfn, 1, *kind)).collect();
+        runs.push(run(kinds.len() as u64, (16 << 10) - kinds.len() as u64, FrameKind::Anon));
+        writer.free_lists(lists).unwrap();
+        events.iter().for_each(|event| writer.push(event).unwrap());
+        let trace = writer.finish(Meta::new(2), Some(&Snapshot { runs }), None).unwrap();
         let mut machine = Machine::read(&trace, &mut |_, _| ()).unwrap();
         let opening = machine.open(&mut |_, _| ()).unwrap();
         std::fs::remove_dir_all(&path).unwrap();
-        assert_eq!(opening.types, [(pageyard::PageblockId(0), Migratetype::Reclaimable)]);
-        let regions = machine.regions();
-        let map = MemoryMap::new(&regions).unwrap();
-        let lists = |seed| {
-            let engine = LinuxAllocator::new(&map, &Config { cpus: 1, ..Config::linux_6_18() }).unwrap();
+        let kept = opening.clone();
+        let zones = move |seed| {
+            let regions = machine.regions();
+            let map = MemoryMap::new(&regions).unwrap();
+            let engine = LinuxAllocator::new(&map, &Config { cpus: 2, ..Config::linux_6_18() }).unwrap();
             let hold = |pfn: Pfn, _| Stand(pfn.0 as u32);
-            set_up(&engine, &machine, &opening, Follow::default(), seed, |_| BELOW_A_PAGEBLOCK, hold)
-                .unwrap();
-            let zones = engine.opening().zones;
-            let lists: Vec<_> = zones.into_iter().flat_map(|zone| zone.free).collect();
+            set_up(&engine, &machine, &kept, Follow::default(), seed, |_| BELOW_A_PAGEBLOCK, hold).unwrap();
+            engine.opening().zones
+        };
+        (opening, zones)
+    }
+
+    #[test]
+    fn free_lists_open_in_the_recorded_order_and_type_their_pageblocks() {
+        // Every second frame of the first 16 is free, and nothing else.
+        let kinds: Vec<FrameKind> = (0..8).flat_map(|_| [FrameKind::Anon, FrameKind::Free]).collect();
+        let listed = [5, 1, 15, 7].map(|pfn| FreeBlock { pfn, order: 0, migratetype: 2, cpu: None });
+        let (opening, zones) = opened("order", &kinds, &listed, &[]);
+        assert_eq!(opening.types, [(pageyard::PageblockId(0), Migratetype::Reclaimable)]);
+        let lists = |seed| {
+            let lists: Vec<_> = zones(seed).into_iter().flat_map(|zone| zone.free).collect();
             assert_eq!(lists.len(), 1, "one order and one type: {lists:?}");
             lists[0].blocks.iter().map(|pfn| pfn.0).collect::<Vec<u64>>()
         };
@@ -231,6 +246,45 @@ mod tests {
         others.sort_unstable();
         assert_eq!(others, [3, 9, 11, 13], "what no list names was freed later");
         assert_ne!(lists(1), recorded);
+    }
+
+    #[test]
+    fn lists_of_a_cpu_open_as_they_were_recorded_but_for_what_left_them_before() {
+        let on = |cpu, pfn, order| FreeBlock { pfn, order, migratetype: 1, cpu: Some(cpu) };
+        let listed =
+            [on(0, 5, 0), on(0, 1, 0), on(0, 9, 0), on(0, 7, 0), on(1, 2, 0), on(1, 10, 0), on(0, 12, 1)];
+        let event = |kind, pfn| Event {
+            time_ns: pfn,
+            cpu: 0,
+            kind,
+            pfn,
+            order: 0,
+            gfp: 0,
+            migratetype: 1,
+            context: Context::Task,
+            tid: 1,
+            irqs_off: false,
+        };
+        // Frame 9 is freed, so somebody had it; frame 10 is used by then. Frame 14 came to the list since. CPU 0
+        // empties CPU 1's list, too.
+        let events = [
+            event(EventKind::Alloc, 1),
+            event(EventKind::PcpuDrain, 2),
+            event(EventKind::Free, 9),
+            event(EventKind::Alloc, 14),
+        ];
+        let mut kinds = [FrameKind::Other; 16];
+        kinds[10] = FrameKind::Anon;
+        let (opening, zones) = opened("cached", &kinds, &listed, &events);
+        let of = |zones: &[ZoneOpening], cpu: usize| {
+            let lists = zones.iter().flat_map(|zone| &zone.cpus[cpu].lists);
+            lists.flatten().map(|(pfn, _)| pfn.0).collect::<Vec<u64>>()
+        };
+        let zones = zones(0);
+        assert_eq!(of(&zones, 0), [14, 5, 1, 7, 12]);
+        assert_eq!(of(&zones, 1), [2]);
+        let counts = opening.counts;
+        assert_eq!((counts.cached_by_list, counts.cached_by_event, counts.cached_by_count), (6, 1, 0));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl TraceReport {
             opening: OpeningReport {
                 snapshot: machine.has_snapshot,
                 managed_mismatch_frames: machine.has_snapshot.then_some(machine.managed_mismatch),
-                cached_frames: opening.counts.cached_by_event + opening.counts.cached_by_count,
+                cached_frames: opening.counts.cached(),
                 counts: opening.counts,
             },
             counts: EventCounts::default(),

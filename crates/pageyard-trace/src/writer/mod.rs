@@ -127,7 +127,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Writes the free lists in their order when the recording started.
+    /// Writes the free lists and per-CPU lists in their order when the recording started.
     ///
     /// # Errors
     /// [`TraceError::Inconsistent`] for a block that a reader would refuse; [`TraceError::Unwritable`].

@@ -60,6 +60,7 @@ pub(super) fn write_free_lists(path: &Path, label: &str, blocks: &[FreeBlock]) -
             column::<Int64Type>(&mut group, &blocks.iter().map(|b| b.pfn as i64).collect::<Vec<_>>())?;
             column::<Int32Type>(&mut group, &i32s(|b| b.order.into()))?;
             column::<Int32Type>(&mut group, &i32s(|b| b.migratetype.into()))?;
+            column::<Int32Type>(&mut group, &i32s(|b| b.cpu.map_or(-1, |cpu| cpu as i32)))?;
             group.close()?;
             Ok(())
         })?;

@@ -133,7 +133,12 @@ fn a_killed_recording_becomes_a_trace() {
 #[test]
 fn free_lists_come_back_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
-    let block = |pfn, order, migratetype| FreeBlock { pfn, order, migratetype };
+    let block = |pfn: u64, order, migratetype| FreeBlock {
+        pfn,
+        order,
+        migratetype,
+        cpu: (pfn < 800).then_some(pfn as u32 % 3),
+    };
     let blocks: Vec<FreeBlock> =
         (0..3000).rev().map(|n| block(n * 8, (n % 4) as u8, (n % 3) as i8)).collect();
     let writer = begin(&folder.path().join("a.trace"));
