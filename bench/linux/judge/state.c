@@ -88,7 +88,7 @@ static u64 vm_events(int item)
 	return sum;
 }
 
-/* Bit 0: of this zone. Bit 1: its holder can move it. Bit 2: never given to the allocator. */
+/* Bit 0: of this zone. Bit 1: its holder can move it. Bit 2: never given to the allocator. Bit 3: a later frame of a compound page. */
 static u8 frame_state(struct zone *zone, unsigned long pfn)
 {
 	struct page *page;
@@ -98,7 +98,8 @@ static u8 frame_state(struct zone *zone, unsigned long pfn)
 	page = pfn_to_page(pfn);
 	if (page_zone(page) != zone)
 		return 0;
-	return 1 | ((PageLRU(page) || is_marked(page)) && !PageBuddy(page) ? 2 : 0) | (PageReserved(page) ? 4 : 0);
+	return 1 | ((PageLRU(page) || is_marked(page)) && !PageBuddy(page) ? 2 : 0) | (PageReserved(page) ? 4 : 0) |
+	       (PageTail(page) ? 8 : 0);
 }
 
 static void put_zone(struct zone *zone)

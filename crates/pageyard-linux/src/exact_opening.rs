@@ -7,7 +7,7 @@ use crate::freelist::End;
 use crate::pcp::{Listed, Seen};
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
-use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneId};
+use pageyard_core::{BlockId, Frames, Migratetype, Order, Pfn, ZoneId};
 use std::fmt;
 
 /// The state of all zones, in the order of their numbers.
@@ -26,6 +26,8 @@ pub struct ZoneOpening {
     pub free: Vec<FreeList>,
     /// Runs of frames that belong to somebody who can move them, in order: `PageLRU` and `__PageMovable` in Linux.
     pub movable: Vec<(Pfn, Frames)>,
+    /// Blocks of several frames that belong to somebody as a whole: compound pages. Compaction passes over one at once.
+    pub whole: Vec<BlockId>,
     /// The boost that fragmentation has added to the watermarks.
     pub boost: Frames,
     /// Frames of pageblocks set aside for high-order requests that cannot wait.
@@ -195,6 +197,7 @@ impl Zone {
             types: self.pageblocks.types().collect(),
             free,
             movable: self.movable_runs(),
+            whole: self.whole_blocks(),
             boost: Frames(self.boost.get()),
             reserved_highatomic: Frames(self.reserved_highatomic.get()),
             reclaiming: self.reclaiming.get(),
@@ -202,6 +205,23 @@ impl Zone {
             below_high: self.below_high.get(),
             cpus: cpus.collect(),
         }
+    }
+
+    /// Returns the blocks of several frames that somebody holds as a whole.
+    fn whole_blocks(&self) -> Vec<BlockId> {
+        let mut blocks = Vec::new();
+        let mut at = self.span.start;
+        while at < self.span.end() {
+            let tag = self.tag(at);
+            if let Tag::Allocated(order, held) = tag
+                && order > Order::ZERO
+                && !held.loose
+            {
+                blocks.push(BlockId { pfn: at, order });
+            }
+            at = at + tag.frames();
+        }
+        blocks
     }
 
     /// Returns the runs of frames whose holders can move them.
@@ -272,6 +292,19 @@ impl Zone {
                     _ => return Err(OpeningError::Twice { zone: self.id, pfn: Pfn(frame) }),
                 }
             }
+        }
+        for block in &state.whole {
+            let first = self.tag(block.pfn);
+            let Tag::Allocated(Order::ZERO, held) = first else {
+                return Err(OpeningError::Twice { zone: self.id, pfn: block.pfn });
+            };
+            for frame in block.pfn.0..block.pfn.0 + block.order.frames().0 {
+                if self.tag(Pfn(frame)) != first {
+                    return Err(OpeningError::Twice { zone: self.id, pfn: Pfn(frame) });
+                }
+                self.set_tag(Pfn(frame), Tag::Inside);
+            }
+            self.set_tag(block.pfn, Tag::Allocated(block.order, held));
         }
         self.boost.set(state.boost.0);
         self.reserved_highatomic.set(state.reserved_highatomic.0);

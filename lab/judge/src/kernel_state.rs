@@ -1,8 +1,8 @@
 //! The state of a kernel's page allocator, as the guest writes it down: words of 64 bits, zone after zone.
 
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::{Frames, Migratetype, NodeId, Order, Pfn, Region, ZoneKind};
-use pageyard_linux::{CpuOpening, FreeList, Opening, ZoneOpening};
+use pageyard_core::{BlockId, Frames, Migratetype, NodeId, Order, Pfn, Region, ZoneKind};
+use pageyard_linux::{CpuOpening, FreeList, MAX_PAGE_ORDER, Opening, ZoneOpening};
 use std::fmt;
 
 /// The state of all zones, in the order of nodes and kinds.
@@ -166,6 +166,8 @@ impl KernelState {
 const OF_ZONE: u8 = 1;
 const MOVABLE: u8 = 2;
 const RESERVED: u8 = 4;
+/// It belongs to a compound page that begins before it.
+const LATER: u8 = 8;
 
 impl KernelZone {
     /// Reads a zone; `remembers`: whether cached blocks have types of their own.
@@ -255,6 +257,7 @@ impl KernelZone {
                     .into_iter()
                     .map(|(pfn, frames, ())| (pfn, frames))
                     .collect(),
+                whole: whole(start, &frames),
                 boost: Frames(boost),
                 reserved_highatomic,
                 reclaiming,
@@ -277,6 +280,20 @@ impl KernelZone {
             },
         })
     }
+}
+
+/// Finds compound pages, of which all frames can be moved or none.
+fn whole(start: Pfn, frames: &[u8]) -> Vec<BlockId> {
+    let later = runs(start, frames, |f| (f & LATER != 0).then_some(f & MOVABLE));
+    let pages = later.into_iter().filter_map(|(second, rest, movable)| {
+        let first = (second.0 - start.0).checked_sub(1)? as usize;
+        let order = Order::of((rest.0 + 1).ilog2().min(u32::from(MAX_PAGE_ORDER.get())) as u8);
+        let pfn = start + Frames(first as u64);
+        let is_one = order.frames() == rest + Frames(1) && pfn.is_aligned(order);
+        (is_one && frames[first] & (OF_ZONE | RESERVED | LATER | MOVABLE) == OF_ZONE | movable)
+            .then_some(BlockId { pfn, order })
+    });
+    pages.collect()
 }
 
 /// Finds runs of frames of which `what` says the same.

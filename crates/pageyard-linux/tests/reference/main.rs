@@ -17,6 +17,7 @@ mod compaction_scanners;
 mod compaction_searches;
 mod counted_once;
 mod exact;
+mod exact_opening;
 mod no_such_cpu;
 mod numa;
 mod one_by_one;
