@@ -386,7 +386,7 @@ fn guest_opening(engine: &KernelEngine<'_>, mapping: &Mapping) -> GuestOpening {
         for (n, m) in zone.types.iter().enumerate() {
             let pfn = Pfn((first.index() as u64 + n as u64) * 512);
             if let Some(there) = mapping.there(pfn) {
-                out.types.push([there / 512, (m.index() as u32).min(3)]);
+                out.types.push([there / 512, m.index() as u32]);
             }
         }
         for list in &zone.free {
@@ -425,14 +425,34 @@ mod tests {
     use super::super::run::SAMPLES;
     use super::super::walk::Follow;
     use super::*;
-    use crate::engine::EngineSpec;
+    use crate::engine::{EngineSpec, ReplayEngine};
     use crate::machine::Machine;
-    use pageyard::{ClaimError, CpuId, Cx, Migratetype, PageAllocator, ZoneId};
+    use pageyard::ZoneKind;
+    use pageyard::{
+        ClaimError, CpuId, Cx, Frames, Migratetype, NodeId, PageAllocator, PageblockId, Region, ZoneId,
+    };
     use pageyard_guest::exchange::{
         FrameMap, GuestSample, GuestZone, ORDERS, Replayed, SampledZone, TYPES, ZONES,
     };
     use pageyard_trace::Trace;
     use std::time::Duration;
+
+    #[test]
+    fn a_guest_lends_nothing() {
+        let regions = [Region::managed(Pfn(0), Frames(4 * 512), NodeId(0), ZoneKind::Normal)];
+        let map = MemoryMap::new(&regions).unwrap();
+        let config = Config { cpus: 1, ..Config::preset("linux-6.12").unwrap() };
+        let steps = Steps::default();
+        let engine = KernelEngine::new(LinuxAllocator::new(&map, &config).unwrap(), &map, 1, &steps, None);
+        let kinds =
+            [Migratetype::Cma, Migratetype::Isolate, Migratetype::HighAtomic, Migratetype::Reclaimable];
+        for (block, m) in (0..).map(PageblockId).zip(kinds) {
+            engine.set_pageblock_migratetype(block, m);
+        }
+        let opened = &engine.reference().opening().zones[0].types;
+        let movable = Migratetype::Movable;
+        assert_eq!(opened[..], [movable, movable, Migratetype::HighAtomic, Migratetype::Reclaimable]);
+    }
 
     /// Samples the reference's zones in the form that a guest reports.
     fn sampled(reference: &LinuxAllocator, step: u64, cpus: u32) -> GuestSample {

@@ -315,6 +315,8 @@ unsafe impl PageAllocator for KernelEngine<'_> {
 
 impl ReplayEngine for KernelEngine<'_> {
     fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
+        // A kernel may be built without CMA, so in guests nothing is lent.
+        let m = if m <= Migratetype::HighAtomic { m } else { Migratetype::Movable };
         self.reference.set_pageblock_migratetype(block, m);
     }
 
