@@ -6,12 +6,12 @@ use super::diagnosis::{Diagnosis, Source};
 use crate::error::ReplayError;
 use crate::replay::Progress;
 use crate::what_if::{
-    Figure, Figures, Reclaim, Sign, calibration, preset, read_again, replayed, reproduced, unfit,
+    Figure, Figures, Reclaim, Sign, calibration, preset, read_again, recorded_opening, replayed, reproduced,
+    unfit,
 };
 use pageyard_trace::{Trace, grouped};
 
-/// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which
-/// has all first blocks in one pageblock.
+/// The opening that settings are tried from where the recording tells none: an order of free blocks as good as any.
 const OPENING: u64 = 1;
 
 /// A figure, and how a setting changes it in a replay.
@@ -71,6 +71,7 @@ pub fn try_settings(
     };
     let recorded =
         if diagnosis.source == Source::Trace { diagnosis.count + diagnosis.first_tries } else { 0 };
+    let opening = recorded_opening(trace, OPENING)?;
     let mut baseline: Option<(Figures, u64)> = None;
     for cause in &mut diagnosis.causes {
         let Some(setting) = &cause.setting else {
@@ -94,7 +95,7 @@ pub fn try_settings(
         }
         let (before, refused_too) = match &baseline {
             Some(found) => found,
-            None => baseline.insert(reproduced(trace, name, &[], Reclaim::Imitated, OPENING, progress)?),
+            None => baseline.insert(reproduced(trace, name, &[], Reclaim::Imitated, opening, progress)?),
         };
         // A replay in which other requests fail says nothing of those that did.
         if refused_too * 2 < recorded {
@@ -110,7 +111,7 @@ pub fn try_settings(
             name,
             &[(knob.to_owned(), to.clone())],
             Reclaim::Imitated,
-            OPENING,
+            opening,
             progress,
         ) {
             Ok(after) => after,

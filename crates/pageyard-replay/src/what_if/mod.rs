@@ -35,8 +35,16 @@ pub enum Reclaim {
     Imitated,
 }
 
-/// Replays a recording on the reference, and counts. Where it does not tell in which order free blocks lay, `opening`
-/// chooses an order ([`ReplayOptions::opening_seed`]).
+/// Returns the opening in which free blocks lie as a recording tells, and `otherwise` where it does not tell: the
+/// ascending order, which has the same number, has all first blocks in one pageblock.
+///
+/// # Errors
+/// [`ReplayError::Trace`] where the recording cannot be read.
+pub fn recorded_opening(trace: &Trace, otherwise: u64) -> Result<u64, ReplayError> {
+    Ok(if trace.free_lists()?.is_some() { 0 } else { otherwise })
+}
+
+/// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts.
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.
@@ -68,8 +76,8 @@ pub fn reproduced(
         Reclaim::Recorded => None,
         Reclaim::Imitated => Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 }),
     };
-    let opening_seed = if trace.free_lists()?.is_some() { 0 } else { opening };
-    let options = ReplayOptions { slow_path, samples: Some(1), opening_seed, ..ReplayOptions::default() };
+    let options =
+        ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;
     match report.engines.first() {
         Some(engine) if engine.is_sound() => {

@@ -131,8 +131,7 @@ fn replayed(
     baseline.extend(trace.meta().settings.clone());
     let mut all = knobs(&baseline, None);
     all.extend(rules);
-    // The ascending order, 0, has all first blocks in one pageblock.
-    let opening = at as u64 + 1;
+    let opening = what_if::recorded_opening(&trace, at as u64 + 1)?;
     Ok(what_if::replayed(&trace, PRESET, &all, reclaim, opening, &mut |_, _, _| {})?)
 }
 

@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// The openings from which a recording is replayed: no recording tells in which order free blocks lay, and what falls
-/// back, or fails, depends on it. The ascending order, 0, is none of them: it has all first blocks in one pageblock.
+/// The openings from which a recording is replayed: what falls back, or fails, depends on the order in which free
+/// blocks lay. The first one is the recorded order, where the recording tells it.
 const OPENINGS: [u64; 5] = [1, 2, 3, 4, 5];
 
 /// In how many of them a figure must change the same way for the change to count.
@@ -124,7 +124,9 @@ fn replayed(
     let knobs = knobs(&baseline, changed);
     let from =
         |opening| what_if::replayed(trace, preset, &knobs, Reclaim::Imitated, opening, &mut |_, _, _| {});
-    OPENINGS.into_iter().map(|opening| Ok(from(opening)?)).collect()
+    let mut openings = OPENINGS;
+    openings[0] = what_if::recorded_opening(trace, openings[0])?;
+    openings.into_iter().map(|opening| Ok(from(opening)?)).collect()
 }
 
 /// Says why nothing can be predicted from a recording, where nothing can.
