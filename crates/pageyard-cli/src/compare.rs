@@ -1,4 +1,4 @@
-//! `pageyard compare`: settings beside each other on one recording.
+//! `pageyard compare`: settings beside each other on one recording, or two recordings.
 
 use crate::made::CommandLine;
 use crate::output::{Failure, print_made, say};
@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use crate::setting::knob;
 use crate::{carried, size};
 use clap::Args;
+use pageyard_replay::beside::beside;
 use pageyard_replay::compare::{MOST_SEEDS, SEEDS, compare};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Progress as Doing, ReplayOptions, SlowPath};
@@ -13,18 +14,28 @@ use pageyard_trace::WholeFile;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Replays a trace on several settings, each from several opening states, and says what differs by more than those do.
+/// Compares two recordings, or settings on one of them.
 ///
+/// Two recordings, of a host before and after a change or of two hosts, are compared as they are: what happened a
+/// second, what was free, and what keeps pageblocks from becoming huge frames at the end. A figure differs if it does
+/// by more than each recording differs within itself.
+///
+/// One recording is replayed on several settings, each from several opening states, and what differs by more than those
+/// do is said.
 /// Few recordings say in which order free blocks lay on their lists. Each opening state has another order, so a figure
 /// that depends on it differs between them, and a difference between settings counts only beyond that. Where the
 /// recording says it, the first opening state has the recorded order.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
+    after_help = "Examples:\n  pageyard compare before.trace after.trace\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
 )]
 pub struct Compare {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
     trace: Option<PathBuf>,
+
+    /// Another recording: the two are compared, and nothing is replayed
+    #[arg(conflicts_with_all = ["engine", "set", "seeds", "memory", "slow_path", "report"])]
+    after: Option<PathBuf>,
 
     /// The settings, separated by commas: engines, each with its own knobs if needed; the others are compared with the
     /// first [default: the reference nearest to the recorded kernel, and pageyard-exclusive]
@@ -61,6 +72,13 @@ impl Compare {
     /// Runs the verb.
     pub fn run(&self, mut line: CommandLine, json: bool) -> Result<(), Failure> {
         let trace = carried::open(self.trace.as_deref())?;
+        if let Some(after) = &self.after {
+            let after = carried::open(Some(after))?;
+            let mut progress = Progress::new();
+            let found = beside(&trace, &after, &mut |doing, done, all| progress.at(doing, done, all))?;
+            drop(progress);
+            return print_made(json, &line.made(), &found.document(), &found);
+        }
         let names: Vec<&str> = match &self.engine[..] {
             [] => vec![EngineSpec::of_kernel(&trace.meta().kernel), EngineSpec::DEFAULT[0]],
             named => named.iter().map(String::as_str).collect(),

@@ -27,9 +27,10 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 15] = [
+const SCHEMAS: [Schema; 16] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
+    schema!("compare-recordings", "pageyard compare TRACE TRACE --json"),
     schema!("map", "pageyard map TRACE -o FILE.html --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-blame", "pageyard summary --blame --json"),

@@ -1,5 +1,6 @@
 //! Replays: a recorded machine, the engines on which a recording is re-executed, and the results.
 //!
+//! * [`beside`]: two recordings beside each other;
 //! * [`compare`]: settings beside each other, from several opening states;
 //! * [`engine`]: the engines by name, and what a replay needs of one beyond [`pageyard::PageAllocator`];
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
@@ -10,6 +11,7 @@
 //! * [`workload`]: owners of frames that can be moved and given up, and load on them.
 #![deny(unsafe_code)]
 
+pub mod beside;
 pub mod compare;
 pub mod doctor;
 pub mod engine;

@@ -74,6 +74,45 @@ fn settings_stand_side_by_side_in_text_document_and_page() {
 }
 
 #[test]
+fn two_recordings_stand_side_by_side() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces");
+    let other = |name: &str| traces.join(name).to_str().unwrap().to_owned();
+    let run = |arguments: &[&str]| {
+        let out = compare(arguments);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let same = other("guest-6.1-net.trace");
+    let text = String::from_utf8(run(&[&same])).unwrap();
+    assert!(text.contains("Nothing differs: no figure of 21"), "{text}");
+    let files = other("guest-6.1-files.trace");
+    let found = document(&run(&[&files, "--json"]));
+    let figures = found["figures"].as_array().unwrap();
+    let of = |name: &str| figures.iter().find(|f| f["figure"] == name).unwrap();
+    let reclaimed = of("frames reclaimed in the background");
+    assert!(
+        reclaimed["differs"] == true && reclaimed["before"].as_f64() < reclaimed["after"].as_f64(),
+        "{reclaimed}"
+    );
+    for figure in figures {
+        let number = |key: &str| figure[key].as_f64().unwrap();
+        assert!(number("change_low") <= number("change_high"), "{figure}");
+        let leaves_out_0 = number("change_low") > 0.0 || number("change_high") < 0.0;
+        assert!(leaves_out_0 || figure["differs"] == false, "{figure}");
+    }
+    // It is longer, and has no samples.
+    let build = other("build.trace");
+    let text = String::from_utf8(run(&[&build])).unwrap();
+    for left_out in
+        ["Not compared: pageblocks at the end: 3.3 s", "Not compared: free memory: build does not"]
+    {
+        assert!(text.contains(left_out), "{text}");
+    }
+    let out = compare(&[&same, "--seeds", "2"]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("cannot be used with"), "a replay's options");
+}
+
+#[test]
 fn what_cannot_be_compared_is_said_in_a_sentence() {
     for (arguments, says) in [
         (&["--engine", "linux-6.1"][..], "needs two settings"),

@@ -44,6 +44,8 @@ fn prepared(name: &str) -> std::path::PathBuf {
     for (name, of) in [
         ("data/traces/build", "database"),
         ("data/traces/net-order0", "guest-6.1-net"),
+        ("before", "guest-6.1-net"),
+        ("after", "guest-6.1-files"),
         ("first", "guest-6.1-net"),
         ("second", "guest-6.1-net"),
         ("busy", "database"),

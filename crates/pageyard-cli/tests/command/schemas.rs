@@ -11,6 +11,7 @@ use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
 use pageyard_record::record::reports::ReportsDocument;
 use pageyard_record::record::watch::WatchDocument;
+use pageyard_replay::beside::BesideDocument;
 use pageyard_replay::compare::CompareDocument;
 use pageyard_replay::doctor::DoctorDocument;
 use pageyard_replay::engine::KnobsDocument;
@@ -27,6 +28,7 @@ fn generated() -> Vec<Value> {
     vec![
         schema::<ReplayReport>(),
         schema::<CompareDocument<'_>>(),
+        schema::<BesideDocument<'_>>(),
         schema::<MapDocument>(),
         schema::<SummaryDocument<'_>>(),
         schema::<BlameDocument<'_>>(),

@@ -12,6 +12,7 @@ mod text;
 
 pub use document::{CompareChange, CompareDocument, CompareRow};
 pub use interval::Interval;
+pub(crate) use text::{figure, interval};
 
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;

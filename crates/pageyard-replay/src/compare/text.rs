@@ -7,7 +7,7 @@ use pageyard_trace::text::Grid;
 use std::fmt;
 
 /// Writes a figure with as many digits as it has use for.
-pub(super) fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         v if v.round() >= 1000.0 => {
             let sign = if value < 0.0 { "-" } else { "" };
@@ -20,7 +20,7 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// Writes a mean and, where seeds differ, its interval; a dash where it is not known.
-pub(super) fn interval(of: Option<Interval>) -> String {
+pub(crate) fn interval(of: Option<Interval>) -> String {
     let Some(of) = of else { return "-".to_owned() };
     if of.low == of.high {
         return figure(of.mean);
