@@ -3,7 +3,7 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::config::FirstCompaction;
-use crate::effort::{Effort, Mark, Reach, Wake, own_privileges};
+use crate::effort::{ATOMIC, Effort, Mark, Reach, Wake, own_privileges};
 use crate::events::Counts;
 use crate::waiting::Wait;
 use crate::zone::Zone;
@@ -195,6 +195,10 @@ fn entitled(request: &Request, effort: Effort, any_node: bool) -> Effort {
     if has_all_reserves(flags) {
         let (mark, reserves) = match flags.contains(RequestFlags::MEMALLOC) {
             true => (Mark::None, RequestFlags::empty()),
+            // What is spared a boost for being atomic still is.
+            false if flags.contains(ATOMIC) => {
+                (effort.mark, RequestFlags::OOM_VICTIM | RequestFlags::NO_RESERVE)
+            }
             false => (effort.mark, RequestFlags::OOM_VICTIM),
         };
         return Effort { mark, reserves, nofragment: false, reach: any, ..effort };

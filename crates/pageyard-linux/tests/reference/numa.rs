@@ -3,8 +3,8 @@
 use crate::common::{CX, Reclaiming, sound};
 use pageyard_core::reclaim::{PressureAllocator, Reclaimed};
 use pageyard_core::{
-    Context, Counter, CpuId, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask, Order,
-    PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneId, ZoneKind,
+    Context, Counter, CpuId, CpuSet, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
+    Order, PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, FilePages, LinuxAllocator, NumaStats, Wall};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -263,6 +263,33 @@ fn a_victim_wakes_other_nodes_from_its_second_try_on_and_since_7_0_from_its_firs
             assert_eq!((awake(2), awake(5)), (since_first || tries_again, true), "{name}, {tries_again}");
             sound(&a);
         }
+    }
+}
+
+#[test]
+fn an_atomic_victim_is_spared_the_boost_of_other_nodes_until_6_2() {
+    for (name, spared) in [("linux-5.10", true), ("linux-6.1", true), ("linux-6.12", false)] {
+        let config = Config { cpus: 2, ..Config::preset(name).unwrap() };
+        let a = LinuxAllocator::new(&MemoryMap::new(&regions(2)).unwrap(), &config).unwrap();
+        let single = Request::new(Order::ZERO, Movable);
+        let all = single.with(RequestFlags::MEMALLOC);
+        let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &all).ok()).collect();
+        // In one zone of node 1 three quarters of the least watermark are free: a victim takes half of it.
+        let zone = || a.zone_stats(ZoneId(5)).unwrap();
+        let min = zone().watermarks.min.0;
+        for pfn in held.into_iter().filter(|pfn| pfn.0 >= 5 * ZONE) {
+            if zone().free.0 < min * 3 / 4 {
+                a.free(&CX, pfn, Order::ZERO).unwrap();
+                a.drain(CpuSet::All);
+            }
+        }
+        let mut state = a.opening();
+        state.zones[5].boost = Frames(2 * min);
+        a.open(&state).unwrap();
+        let atomic = RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
+        let victim = Request { nodes: NodeMask::only(NodeId(0)), ..single }.with(atomic);
+        assert_eq!(a.alloc(&CX, &victim).is_ok(), spared, "{name}");
+        sound(&a);
     }
 }
 
