@@ -114,7 +114,7 @@ pub struct Beside {
     ends: bool,
 }
 
-/// Reads two recordings. `progress` is told which it is, and how many of how many rows are done.
+/// Reads two recordings. `progress` is told what is being done, and how many of how many rows are done.
 ///
 /// # Errors
 /// [`ReplayError`] where one cannot be read.
@@ -203,13 +203,16 @@ impl Beside {
                 .push(format!("what happens a second: {} CPUs before, {} after", before.cpus, after.cpus));
         }
         let lengths = [before.seconds, after.seconds];
-        let ends = lengths[0].max(lengths[1]) <= LONGER * lengths[0].min(lengths[1]);
-        if !ends {
-            left_out.push(format!(
-                "pageblocks at the end: {:.1} s were recorded before, {:.1} s after",
-                lengths[0], lengths[1]
-            ));
-        }
+        let blind = [&before, &after].into_iter().find(|side| side.trust.snapshot == Some(false));
+        let why = match blind {
+            Some(side) => Some(format!("{} has no picture of memory when it began", side.name)),
+            None if lengths[0].max(lengths[1]) > LONGER * lengths[0].min(lengths[1]) => {
+                Some(format!("{:.1} s were recorded before, {:.1} s after", lengths[0], lengths[1]))
+            }
+            None => None,
+        };
+        let ends = why.is_none();
+        left_out.extend(why.map(|why| format!("pageblocks at the end: {why}")));
         for (n, figure) in FIGURES.iter().enumerate() {
             let known = [&before, &after].map(|side| side.windows[n].is_some());
             let lacking = match known {
@@ -376,6 +379,14 @@ mod tests {
         let found = Beside::of(before.clone(), after);
         assert_eq!(found.left_out.len(), 3, "{:?}", found.left_out);
         assert_eq!(found.figures().len(), 3, "shares that both tell");
+        assert_eq!((found.lost_pct(), found.contents().len()), (None, 0));
+        let blind = Side { trust: before.trust.clone().opened(false), ..before.clone() };
+        let found = Beside::of(before.clone(), blind);
+        assert!(
+            found.left_out[0].ends_with("a has no picture of memory when it began"),
+            "{:?}",
+            found.left_out
+        );
         assert_eq!((found.lost_pct(), found.contents().len()), (None, 0));
         let mut doubtful = before.clone();
         doubtful.trust.lower(pageyard_trace::TrustLevel::Low, "half of all events were lost".to_owned());
