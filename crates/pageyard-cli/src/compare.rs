@@ -22,6 +22,7 @@ use std::path::PathBuf;
 ///
 /// One recording is replayed on several settings, each from several opening states, and what differs by more than those
 /// do is said.
+///
 /// Few recordings say in which order free blocks lay on their lists. Each opening state has another order, so a figure
 /// that depends on it differs between them, and a difference between settings counts only beyond that. Where the
 /// recording says it, the first opening state has the recorded order.

@@ -1,5 +1,8 @@
 //! The kernel's description of its own types, BTF: which functions it has, and where a structure keeps what.
 
+/// The file of the kernel's own description.
+pub(crate) const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
 /// The first bytes of a description in this machine's byte order.
 const MAGIC: u16 = 0xeb9f;
 

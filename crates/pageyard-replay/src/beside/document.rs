@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BesideDocument<'a> {
-    /// What differs and whether it matters, in a sentence.
+    /// The first sentence of the text: the differences, and whether they matter.
     pub sentence: String,
     /// The first recording.
     pub before: SideDocument<'a>,
@@ -25,11 +25,11 @@ pub struct BesideDocument<'a> {
     pub lost_change_pct: Option<f64>,
     /// Whether that is enough to be worth a word.
     pub loses_otherwise: bool,
-    /// What holds lost pageblocks, the largest change first. A pageblock counts for each kind that holds a frame in it.
+    /// Holders of lost pageblocks, the largest change first. A pageblock counts for each kind that holds a frame in it.
     pub losses: Vec<LossDocument>,
-    /// What memory holds at the end, the largest change first; empty where the ends cannot be compared.
+    /// Contents of memory at the end, the largest change first; empty where the ends cannot be compared.
     pub contents: Vec<ContentDocument>,
-    /// What cannot be compared, and why.
+    /// Figures and parts that cannot be compared, and why.
     pub left_out: &'a [String],
 }
 
@@ -75,7 +75,7 @@ pub struct SettingDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureDocument {
-    /// What it is about.
+    /// The heading that it stands under.
     pub aspect: &'static str,
     /// Its name in words.
     pub figure: &'static str,
@@ -95,11 +95,11 @@ pub struct FigureDocument {
     pub differs: bool,
 }
 
-/// What holds lost pageblocks.
+/// A kind of holder of lost pageblocks.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LossDocument {
-    /// What.
+    /// Its name.
     pub what: String,
     /// Pageblocks at the end of the first recording.
     pub before_pageblocks: u64,
@@ -107,7 +107,7 @@ pub struct LossDocument {
     pub after_pageblocks: u64,
 }
 
-/// What memory holds of one kind at the end.
+/// The memory of one kind at the end.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentDocument {

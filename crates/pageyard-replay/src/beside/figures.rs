@@ -3,7 +3,7 @@
 use pageyard::{Order, PAGEBLOCK_ORDER, metrics};
 use pageyard_trace::{Event, EventKind, HostSample};
 
-/// What a figure is about, the most urgent first.
+/// The subject of a figure, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aspect {
     /// Requests that fail or wait.
@@ -12,7 +12,7 @@ pub enum Aspect {
     HugePages,
     /// Free memory.
     Free,
-    /// What the host asks for, and what the kernel does for it.
+    /// Requests of the host, and work of the kernel for them.
     Work,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Source {
 /// A figure of a recording.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// What it is about.
+    /// Its subject.
     pub aspect: Aspect,
     /// Its name in words.
     pub name: &'static str,

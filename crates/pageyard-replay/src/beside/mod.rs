@@ -56,9 +56,9 @@ pub struct Side {
     pub lost_pageblocks: u64,
     /// How far it can be trusted.
     pub trust: Trust,
-    /// What holds lost pageblocks.
+    /// Holders of lost pageblocks.
     pub holders: Vec<Share>,
-    /// What memory holds at the end, in percent of it; empty where the recording has no second snapshot.
+    /// Contents of memory at the end, in percent of it; empty where the recording has no second snapshot.
     pub contents: Vec<(FrameKind, f64)>,
     /// Settings of the kernel.
     pub settings: BTreeMap<String, String>,
@@ -107,7 +107,7 @@ pub struct Beside {
     pub before: Side,
     /// The second.
     pub after: Side,
-    /// What cannot be compared, and why.
+    /// Figures and parts that cannot be compared, and why.
     pub left_out: Vec<String>,
     /// Whether rates can be compared, and the ends.
     rates: bool,
@@ -161,7 +161,7 @@ fn contents(snapshot: &Snapshot) -> Vec<(FrameKind, f64)> {
     held.into_iter().map(|(kind, frames)| (kind, 100.0 * frames / all.max(1.0))).collect()
 }
 
-/// What memory holds at the end, of one kind, in percent.
+/// Memory of one kind at the end, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Content {
     /// The kind.
@@ -182,10 +182,10 @@ impl Content {
     }
 }
 
-/// What holds pageblocks that are lost, on both sides.
+/// A kind of holder of lost pageblocks, on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What.
+    /// Its name.
     pub what: String,
     /// Pageblocks before.
     pub before: u64,

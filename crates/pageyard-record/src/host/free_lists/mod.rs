@@ -7,6 +7,7 @@
 mod kcore;
 mod percpu;
 
+use crate::btf::TYPES;
 use kcore::Kcore;
 use pageyard_trace::{FreeBlock, MAX_FRAMES};
 use percpu::PerCpuLists;
@@ -23,8 +24,7 @@ const MOST_BLOCKS: u64 = 1 << 24;
 /// began with frame 0.
 const SECTION_FLAGS: u64 = 0xfff;
 
-/// The kernel's description of its types, and its symbols.
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// The kernel's symbols.
 const SYMBOLS: &str = "/proc/kallsyms";
 
 /// The blocks on a host's lists, list after list.
@@ -188,7 +188,7 @@ mod tests {
     const SECTIONS: u64 = 0x3000;
     const PAGES: u64 = 0x10_0000;
     const ZONE: u64 = NODE + 256;
-    /// What to add to an address of a CPU's own data, by CPU; for CPU 1; and that CPU's lists.
+    /// Where each CPU's own data begins; where that of CPU 1 does; and that CPU's lists.
     const PARTS: u64 = 0x4000;
     const PART: u64 = 0x200;
     const PERCPU: u64 = 0x5000;

@@ -15,12 +15,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use pageyard_trace::source::reason;
 
 use super::rings::{Rings, Seen};
-use crate::btf::Btf;
+use crate::btf::{Btf, TYPES};
 use crate::tracepoint::{Decoder, Entry};
 use program::ProbeTarget;
-
-/// The kernel's description of its types.
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Where the kernel's symbols are.
 const SYMBOLS: &str = "/proc/kallsyms";
