@@ -115,20 +115,15 @@ impl Kept {
         self.experiment.name()
     }
 
-    /// Returns in how many claims another run of the experiment has the same verdict, of how many; and the others, a
-    /// line each.
+    /// Returns how many claims another run of the experiment judges, too, and those that it judges otherwise: here,
+    /// then there. A verdict that one run cannot judge and another cannot measure is none in both.
     #[must_use]
-    pub fn agreement(&self, other: &Kept) -> (usize, usize, Vec<String>) {
+    pub fn beside<'a>(&'a self, other: &'a Kept) -> (usize, Vec<(&'a Claim, &'a Claim)>) {
         let of = |what: &str| other.claims.iter().find(|c| c.what == what);
         let pairs: Vec<_> = self.claims.iter().filter_map(|c| Some((c, of(&c.what)?))).collect();
-        // A verdict that one run cannot judge and another cannot measure is none in both.
         let none = |c: &Claim| c.outcome.why().is_some();
         let differ = |a: &Claim, b: &Claim| a.mark() != b.mark() && !(none(a) && none(b));
-        let lines = pairs.iter().filter(|(a, b)| differ(a, b)).map(|(a, b)| {
-            format!("{}: {} ({}), then {} ({})", a.what, a.mark(), a.measured, b.mark(), b.measured)
-        });
-        let lines: Vec<String> = lines.collect();
-        (pairs.len() - lines.len(), pairs.len(), lines)
+        (pairs.len(), pairs.into_iter().filter(|(a, b)| differ(a, b)).collect())
     }
 }
 
@@ -173,7 +168,10 @@ impl<'a> ClaimsDocument<'a> {
             date: &kept.date,
             quick: kept.quick,
             claims: kept.claims.iter().map(ClaimDocument::of).collect(),
-            agreeing: runs[..i].iter().find(|k| k.name() == kept.name()).map(|first| first.agreement(kept).0),
+            agreeing: runs[..i].iter().find(|k| k.name() == kept.name()).map(|first| {
+                let (all, others) = first.beside(kept);
+                all - others.len()
+            }),
         };
         ClaimsDocument { runs: runs.iter().enumerate().map(run).collect() }
     }
@@ -268,23 +266,59 @@ pub fn page(runs: &[Kept]) -> String {
     for kept in &all {
         kept.claims.iter().filter(|c| c.by == By::Target).for_each(|c| row(&mut text, kept.name(), c, false));
     }
+    let more = || later(runs);
+    if more().next().is_some() {
+        text.push_str("\n## On other machines\n\n");
+        text.push_str("The verdicts of a second run, where they are not those above.\n");
+    }
+    for (first, kept) in more() {
+        let (all, others) = first.beside(kept);
+        let (name, quick) = (kept.name(), if kept.quick { ", a quick run" } else { "" });
+        let same = all - others.len();
+        let _ = write!(
+            text,
+            "\n{name}, {}, {}{quick}: {same} of {all} verdicts are the same.\n",
+            kept.date,
+            cell(&kept.machine)
+        );
+        if !others.is_empty() {
+            text.push_str("\n| claim | above | here | figure |\n|---|---|---|---|\n");
+        }
+        for (a, b) in others {
+            let (what, figure) = (cell(&a.what), cell(&b.measured));
+            let _ = writeln!(text, "| {what} | {} | {} | {figure} |", verdict(a), verdict(b));
+        }
+    }
     text
+}
+
+/// The runs after the first of their experiment, each with the first.
+fn later(runs: &[Kept]) -> impl Iterator<Item = (&Kept, &Kept)> {
+    runs.iter()
+        .enumerate()
+        .filter_map(|(i, kept)| Some((runs[..i].iter().find(|k| k.name() == kept.name())?, kept)))
 }
 
 /// Says, for each run after the first of its experiment, how far its verdicts agree with the first.
 #[must_use]
 pub fn agreements(runs: &[Kept]) -> String {
     let mut text = String::new();
-    for (i, kept) in runs.iter().enumerate() {
-        let Some(first) = runs[..i].iter().find(|k| k.name() == kept.name()) else { continue };
-        let (same, all, others) = first.agreement(kept);
+    for (first, kept) in later(runs) {
+        let (all, others) = first.beside(kept);
+        let (name, same) = (kept.name(), all - others.len());
         let share = 100.0 * same as f64 / all.max(1) as f64;
-        let _ = writeln!(
-            text,
-            "{}: {same} of {all} verdicts are those of the first run ({share:.0} %)",
-            kept.name()
-        );
-        others.iter().for_each(|line| _ = writeln!(text, "  {line}"));
+        let _ = writeln!(text, "{name}: {same} of {all} verdicts are those of the first run ({share:.0} %)");
+        for (a, b) in others {
+            let _ = writeln!(
+                text,
+                "  {}: {} ({}), then {} ({})",
+                a.what,
+                a.mark(),
+                a.measured,
+                b.mark(),
+                b.measured
+            );
+        }
     }
     text
 }
@@ -314,8 +348,7 @@ mod tests {
             |k: &Kept| k.claims.iter().find(|c| c.what.starts_with("Taking 64")).unwrap().outcome.name();
         let (good, bad) = (kept(60.0), kept(3.0));
         assert_eq!((bulk(&good), bulk(&bad)), ("reproduced", "missed"));
-        let (same, all, others) = good.agreement(&bad);
-        assert_eq!((others.len(), all - same), (1, 1), "{others:?}");
+        assert_eq!(good.beside(&bad).1.len(), 1);
         let text = page(&[good, bad]);
         assert!(
             text.contains("## 000: per-CPU lists") && text.contains("No run is kept: [zonelist]"),
@@ -324,6 +357,9 @@ mod tests {
         assert!(
             text.contains("| Taking 64 frames with one call is cheaper than one by one (at least 34 % less")
         );
+        let other =
+            "| Taking 64 frames with one call is cheaper than one by one | holds | **does not hold** |";
+        assert!(text.contains("## On other machines") && text.contains(other), "{text}");
     }
 
     #[test]
