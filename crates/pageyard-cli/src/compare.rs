@@ -28,14 +28,14 @@ use std::path::PathBuf;
 /// recording says it, the first opening state has the recorded order.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard compare before.trace after.trace\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
+    after_help = "Examples:\n  pageyard compare before.trace after.trace --report compared.html\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=1 --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
 )]
 pub struct Compare {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
     trace: Option<PathBuf>,
 
     /// Another recording: the two are compared, and nothing is replayed
-    #[arg(conflicts_with_all = ["engine", "set", "seeds", "memory", "slow_path", "report"])]
+    #[arg(conflicts_with_all = ["engine", "set", "seeds", "memory", "slow_path"])]
     after: Option<PathBuf>,
 
     /// The settings, separated by commas: engines, each with its own knobs if needed; the others are compared with the
@@ -75,10 +75,16 @@ impl Compare {
         let trace = carried::open(self.trace.as_deref())?;
         if let Some(after) = &self.after {
             let after = carried::open(Some(after))?;
+            let mut file = self.report.as_deref().map(WholeFile::create).transpose()?;
             let mut progress = Progress::new();
             let found = beside(&trace, &after, &mut |doing, done, all| progress.at(doing, done, all))?;
             drop(progress);
-            return print_made(json, &line.made(), &found.document(), &found);
+            let made = line.made();
+            if let Some(file) = &mut file {
+                file.write_all(found.page(Some(&made)).as_bytes()).map_err(|why| file.refused(&why))?;
+            }
+            file.map(WholeFile::finish).transpose()?;
+            return print_made(json, &made, &found.document(), &found);
         }
         let names: Vec<&str> = match &self.engine[..] {
             [] => vec![EngineSpec::of_kernel(&trace.meta().kernel), EngineSpec::DEFAULT[0]],

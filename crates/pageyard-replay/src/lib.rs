@@ -24,11 +24,13 @@ pub mod workload;
 
 mod bitmap;
 mod by_number;
+mod drawn;
 mod error;
 pub mod latency;
 mod ledger;
 mod limits;
 mod memo;
+mod page;
 mod rows;
 
 pub use error::ReplayError;

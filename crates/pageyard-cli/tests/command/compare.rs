@@ -126,3 +126,30 @@ fn what_cannot_be_compared_is_said_in_a_sentence() {
     }
     assert!(!compare(&["--seeds", "0"]).status.success());
 }
+
+#[test]
+fn two_recordings_stand_side_by_side_on_a_page() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compare-two");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).unwrap();
+    let page = folder.join("compared.html");
+    let after = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-files.trace");
+    let out = compare(&[after.to_str().unwrap(), "--json", "--report", page.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let compared = document(&out.stdout);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("guest-6.1-net and guest-6.1-files compared"));
+    let figures = compared["figures"].as_array().unwrap();
+    let differ: Vec<&str> =
+        figures.iter().filter(|f| f["differs"] == true).map(|f| f["figure"].as_str().unwrap()).collect();
+    assert!(!differ.is_empty());
+    for name in differ {
+        // A chart of both on one scale, with a point for each window.
+        let chart = page.split("<figure").find(|chart| chart.contains(&format!(">{name}</h3>"))).unwrap();
+        let lines: Vec<usize> = (chart.split(" points=\"").skip(1))
+            .map(|points| points.split('"').next().unwrap().split(' ').count())
+            .collect();
+        assert_eq!(lines.len(), 2, "{name}");
+        assert!(lines.iter().all(|points| (1..=20).contains(points)), "{lines:?}");
+    }
+}

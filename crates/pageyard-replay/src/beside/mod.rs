@@ -6,6 +6,7 @@
 
 mod document;
 mod figures;
+mod page;
 mod text;
 mod windows;
 

@@ -11,7 +11,7 @@ use std::fmt;
 /// Rows of what holds pageblocks.
 const SHOWN: usize = 6;
 
-fn unit(unit: Unit) -> &'static str {
+pub(super) fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::PerSecond => "/s",
         Unit::Percent => " %",
@@ -19,7 +19,7 @@ fn unit(unit: Unit) -> &'static str {
 }
 
 impl Side {
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         format!(
             "{}: {:.1} s of {}, {} CPUs, {} pageblocks (2 MiB)",
             shown(&self.name),
@@ -32,7 +32,7 @@ impl Side {
 }
 
 /// Names what memory holds.
-fn held(kind: FrameKind) -> &'static str {
+pub(super) fn held(kind: FrameKind) -> &'static str {
     match kind {
         FrameKind::None | FrameKind::Reserved => "never the allocator's",
         FrameKind::Free => "free memory at the end",

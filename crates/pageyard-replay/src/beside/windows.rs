@@ -1,6 +1,7 @@
 //! A figure in windows of a recording, and how far its mean can be trusted.
 
 use super::figures::{FIGURES, Figure, Source, Unit};
+use crate::drawn::change_interval;
 use crate::error::ReplayError;
 use crate::rows::{Row, each_row};
 use pageyard_trace::{HostSample, Trace};
@@ -11,12 +12,9 @@ pub(super) const WINDOWS: usize = 20;
 /// Windows that are drawn together: those that follow each other are alike.
 const TOGETHER: usize = 2;
 
-/// Recordings that are drawn for an interval.
+/// Recordings that are drawn for an interval. It holds 999 of 1000: so many figures are compared that at 95 % one in
+/// each pair would be called different by chance.
 const DRAWN: usize = 8000;
-
-/// Those that lie beyond each end of it: so many figures are compared that at 95 % one in each pair would be called
-/// different by chance.
-const BEYOND: usize = DRAWN / 2000;
 
 /// A figure of one recording, window after window.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,23 +27,11 @@ impl Windows {
         self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
     }
 
-    /// Draws as many windows as there are, some next to each other together, and returns their mean.
-    fn drawn(&self, rng: &mut fastrand::Rng) -> f64 {
-        let n = self.0.len();
-        let starts = (0..n.div_ceil(TOGETHER)).map(|_| rng.usize(..n.max(1)));
-        let at = starts.flat_map(|start| (start..start + TOGETHER).map(|at| at % n)).take(n);
-        at.map(|at| self.0[at]).sum::<f64>() / n.max(1) as f64
-    }
-
     /// Returns the interval that holds the change from `before` to this 999 times of 1000, if other windows of these
     /// recordings are like those that were seen.
     #[must_use]
     pub fn change_from(&self, before: &Windows) -> (f64, f64) {
-        let mut rng = fastrand::Rng::with_seed(1);
-        let mut changes: Vec<f64> =
-            (0..DRAWN).map(|_| self.drawn(&mut rng) - before.drawn(&mut rng)).collect();
-        changes.sort_by(f64::total_cmp);
-        (changes[BEYOND], changes[DRAWN - 1 - BEYOND])
+        change_interval(&before.0, &self.0, TOGETHER, DRAWN)
     }
 }
 

@@ -3,34 +3,18 @@
 use super::chart::{ALIKE, DIFFERS, FIRST};
 use super::text::interval;
 use super::{Comparison, Metric, Objective};
+use crate::page::{page, trust_box};
 use crate::text::{markup, shown};
 use pageyard_trace::document::Made;
-use pageyard_trace::text::escaped;
 use std::fmt::Write;
-
-/// How the page looks: by the reader's choice of dark or light, and on paper.
-const STYLE: &str = include_str!("page.css");
-
-/// The page's content security policy: a browser may lay it out, and nothing else.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; img-src 'none'; base-uri 'none'; form-action 'none'";
 
 impl Comparison {
     /// Returns it as a page of its own: for each objective charts and tables of what differs, then the rest.
     /// `made` says what made it.
     #[must_use]
     pub fn page(&self, made: Option<&Made>) -> String {
-        let mut page = String::new();
         let title = format!("{}: {} settings compared", markup(&shown(&self.trace)), self.settings.len());
-        let _ = write!(
-            page,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\n\
-             <style>{STYLE}</style></head>\n<body>\n<header>{}<h1>{title}</h1>\n{}</header>\n<main>\n",
-            self.trust_box(),
-            self.introduction(),
-        );
+        let mut body = String::new();
         let mut charts = 0;
         for objective in Objective::ALL {
             let (differ, same) = self.split(objective);
@@ -40,42 +24,21 @@ impl Comparison {
                 continue;
             }
             let title = objective.title();
-            let _ = write!(page, "<section aria-label=\"{title}\"><h2>{title}</h2>\n<div class=\"charts\">");
+            let _ = write!(body, "<section aria-label=\"{title}\"><h2>{title}</h2>\n<div class=\"charts\">");
             for metric in drawn {
-                page.push_str(&self.chart(metric, charts));
+                body.push_str(&self.chart(metric, charts));
                 charts += 1;
             }
-            page.push_str("</div>\n");
-            self.table(&mut page, title, &differ);
+            body.push_str("</div>\n");
+            self.table(&mut body, title, &differ);
             if !same.is_empty() {
-                let _ = writeln!(page, "<details><summary>{}: {}</summary>", self.alike(), same.len());
-                self.table(&mut page, title, &same);
-                page.push_str("</details>\n");
+                let _ = writeln!(body, "<details><summary>{}: {}</summary>", self.alike(), same.len());
+                self.table(&mut body, title, &same);
+                body.push_str("</details>\n");
             }
-            page.push_str("</section>\n");
+            body.push_str("</section>\n");
         }
-        page.push_str("</main>\n");
-        if let Some(made) = made {
-            let _ = writeln!(
-                page,
-                "<footer><p>Made by version {} of</p><pre>{}</pre></footer>",
-                made.version,
-                markup(&escaped(&made.command))
-            );
-        }
-        page.push_str("</body></html>\n");
-        page
-    }
-
-    /// Says how far the page can be trusted.
-    fn trust_box(&self) -> String {
-        let level = self.trust.level.name();
-        let reasons: Vec<String> =
-            self.trust.words().iter().map(|why| format!("<li>{}.</li>", markup(why))).collect();
-        format!(
-            "<aside class=\"trust {level}\"><p>Trust: <strong>{level}</strong></p><ul>{}</ul></aside>\n",
-            reasons.join("")
-        )
+        page(&title, &trust_box("", &self.trust), &self.introduction(), &body, made)
     }
 
     /// Says what was compared, how to read it, and how much differs.
