@@ -8,6 +8,7 @@ pub mod carried;
 mod compare;
 mod doctor;
 mod export;
+mod fleet;
 mod import;
 mod knobs;
 pub mod made;
@@ -65,6 +66,8 @@ enum Verb {
     Record(record::Record),
     /// Keep the last seconds in memory, and write them down when an allocation fails (needs root)
     Watch(watch::Watch),
+    /// Say what is usual on many hosts, which are not, and whether cohorts of them differ
+    Fleet(fleet::Fleet),
     /// List the settings of every engine
     Knobs(knobs::Knobs),
     /// Print the JSON Schema of what a verb prints under --json
@@ -102,6 +105,7 @@ pub fn run() -> ExitCode {
         Verb::Map(map) => map.run(line, arguments.json),
         Verb::Doctor(doctor) => doctor.run(&line, arguments.json),
         Verb::Watch(watch) => watch.run(arguments.json),
+        Verb::Fleet(fleet) => fleet.run(&line, arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),

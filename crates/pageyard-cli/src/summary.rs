@@ -2,24 +2,26 @@
 
 mod several;
 
-use crate::carried;
 use crate::made::CommandLine;
-use crate::output::{Failure, print, print_json, print_made};
+use crate::output::{Failure, print, print_json, print_made, say};
 use crate::progress::Progress;
+use crate::{carried, record};
 use clap::Args;
 use pageyard_record::HostSummary;
 use pageyard_record::host::AskedFor;
 use pageyard_replay::engine::did_you_mean;
 use pageyard_replay::replay::Progress as Doing;
 use pageyard_replay::story::blame;
-use pageyard_trace::Summary;
-use pageyard_trace::text::shown;
-use std::path::PathBuf;
+use pageyard_trace::fleet::{path_of, rows_of_trace, write_rows};
+use pageyard_trace::text::{count, shown};
+use pageyard_trace::{Summary, Trace};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  sudo pageyard summary --host"
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  pageyard summary busy.trace --rows fleet --as web-17\n  sudo pageyard summary --host"
 )]
 pub struct SummaryArguments {
     /// The trace, a folder NAME.trace, or a folder of several [default: the trace built into the command]
@@ -29,6 +31,22 @@ pub struct SummaryArguments {
     /// Say who keeps pageblocks from becoming huge frames at the end of the recording
     #[arg(long, conflicts_with = "host")]
     blame: bool,
+
+    /// Write a row for each window of the recording into a fleet's folder, which `pageyard fleet` reads
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["host", "blame"], requires = "host_name")]
+    rows: Option<PathBuf>,
+
+    /// The recorded host's name in its rows: recordings do not have it
+    #[arg(long = "as", id = "host_name", value_name = "HOST", requires = "rows")]
+    host_name: Option<String>,
+
+    /// The length of a window, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = record::window, default_value = "60", requires = "rows")]
+    window: Duration,
+
+    /// When the recording began, in seconds since 1970 [default: what it says itself]
+    #[arg(long, value_name = "SECONDS", requires = "rows")]
+    began: Option<u64>,
 
     /// Examine this host's memory now; without root, some parts are left out, and the report says which
     #[arg(long)]
@@ -61,6 +79,9 @@ impl SummaryArguments {
         }
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
+        if let Some(folder) = &self.rows {
+            self.write_rows(&trace, folder, &mut progress)?;
+        }
         if self.blame {
             let report = blame(&trace, &mut |doing, done, all| match doing {
                 Doing::Opening => progress.at("finding the opening state", done, all),
@@ -73,6 +94,23 @@ impl SummaryArguments {
         let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
         drop(progress);
         print_made(json, &line.made(), &summary.document(), &summary)
+    }
+
+    /// Writes the recording's rows into a fleet's folder.
+    fn write_rows(&self, trace: &Trace, folder: &Path, progress: &mut Progress) -> Result<(), Failure> {
+        let start = self.began.or(trace.meta().started_s).ok_or_else(|| {
+            let name = shown(trace.name());
+            Failure(format!("{name} does not say when it began: say so with --began, in seconds since 1970"))
+        })?;
+        let host = self.host_name.as_deref().unwrap_or_default();
+        let path = path_of(folder, host, start, &format!("recording-{start}")).map_err(Failure)?;
+        let rows = rows_of_trace(trace, start, self.window, &mut |done, all| {
+            progress.at("counting rows", done, all)
+        })?;
+        write_rows(&path, &rows)?;
+        let rows = count(rows.len() as u64, "row");
+        say(&format!("pageyard: {rows} in {}\n", shown(&path.to_string_lossy())));
+        Ok(())
     }
 
     fn asked_for(&self) -> Result<AskedFor, Failure> {

@@ -3,6 +3,7 @@
 mod folder;
 mod metrics_file;
 mod reports;
+mod rows;
 
 use crate::output::{Failure, print, print_json, say};
 use crate::record::signals::Signals;
@@ -14,11 +15,15 @@ use pageyard_record::record::watch::{
     Kept, Level, Metrics, SnapshotDocument, Triggers, WatchDocument, Watcher,
 };
 use pageyard_trace::shown;
+use rows::Rows;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often the kernel's buffers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// The length of a window of a fleet's rows.
+const WINDOW: Duration = Duration::from_secs(300);
 
 /// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1
 /// comes.
@@ -74,6 +79,18 @@ pub struct Watch {
     /// Write counters for Prometheus here, each 5 s
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
+
+    /// Write a row of this host for each window of time into a fleet's folder, which `pageyard fleet` reads
+    #[arg(long, value_name = "FOLDER")]
+    rows: Option<PathBuf>,
+
+    /// The length of a window, in seconds [default: 300]
+    #[arg(long, value_name = "SECONDS", value_parser = record::window, requires = "rows")]
+    window: Option<Duration>,
+
+    /// The host's name in its rows [default: the one it gives itself]
+    #[arg(long = "as", value_name = "HOST", requires = "rows")]
+    host: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -120,6 +137,12 @@ impl Watch {
         let mut watcher = Watcher::arm(level, kept, triggers)?;
         let mut metrics = Metrics::default();
         let mut page = MetricsFile::new(self.metrics.as_deref(), &metrics.text(&watcher))?;
+        let every = self.window.unwrap_or(WINDOW);
+        let rows = self.rows.as_deref().map(|folder| Rows::new(folder, self.host.as_deref(), every));
+        let mut rows = rows.transpose()?;
+        if rows.is_some() {
+            watcher.count_windows();
+        }
         let (in_kernel, _, most) = watcher.memory();
         let price = watcher.kernel_seconds().map_or_else(String::new, |(ns, _)| {
             format!("; allocating and freeing a frame takes the kernel {ns:.0} ns longer")
@@ -156,12 +179,18 @@ impl Watch {
             if page.is_due() {
                 page.write(&metrics.text(&watcher));
             }
+            if let Some(rows) = rows.as_mut().filter(|rows| rows.is_due()) {
+                watcher.end_window().into_iter().for_each(|row| rows.add(row));
+            }
             let over = self.time.is_some_and(|time| began.elapsed() >= time);
             if over || signals.stopped().is_some() || self.once && !snapshots.is_empty() {
                 break;
             }
         }
         page.write(&metrics.text(&watcher));
+        if let Some(rows) = &mut rows {
+            watcher.end_window().into_iter().for_each(|row| rows.add(row));
+        }
         let document = WatchDocument::new(&watcher, &metrics, &snapshots);
         if json { print_json(&document) } else { print(&document.text()) }
     }

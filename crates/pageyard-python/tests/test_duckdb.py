@@ -1,7 +1,10 @@
-"""Every query of docs/duckdb.md, and what a few of them must find."""
+"""Every query of docs/duckdb.md and docs/design/fleet.md, and what a few of them must find."""
 
+import json
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -56,6 +59,38 @@ class Queries(unittest.TestCase):
                 "WHERE event = 'alloc' AND nullif(pfn, 18446744073709551615) IS NULL"
             ).fetchone()
         self.assertEqual(failed[0], pageyard.Trace("data/traces/guest-6.12-huge.trace").summary()["failed"])
+
+
+class Fleet(unittest.TestCase):
+    """Rows of a fleet that the command wrote (`make build`), asked by DuckDB and by the command."""
+
+    HOSTS = {"web-1": "data/traces/build.trace", "web-2": "data/traces/guest-6.12-huge.trace", "db-1": "data/traces/database.trace"}
+
+    def pageyard(self, *arguments):
+        command = [ROOT / "target/release/pageyard", *arguments]
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    def test_duckdb_and_the_command_find_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fleet = Path(folder) / "fleet"
+            for host, trace in self.HOSTS.items():
+                self.pageyard("summary", trace, "--rows", fleet, "--as", host, "--began", "1795824000", "--window", "2")
+            said = json.loads(self.pageyard("fleet", fleet, "--json"))
+            found = {}
+            self.addCleanup(os.chdir, os.getcwd())
+            os.chdir(folder)
+            with duckdb.connect() as connection:
+                for name, query in queries((ROOT / "docs/design/fleet.md").read_text()):
+                    found[name] = connection.execute(query).fetchall()
+                rows = connection.execute("SELECT count(*) FROM 'fleet/*/*/*.parquet'").fetchone()[0]
+            os.chdir(ROOT)
+        self.assertEqual(len(found), 3)
+        self.assertEqual((said["hosts"], said["rows"], said["left_out"]), (3, rows, []))
+        worst = next(f["worst"] for f in said["figures"] if f["figure"] == "share of free memory in huge frames")
+        by_query = next(rows for name, rows in found.items() if name.startswith("The worst hosts"))
+        self.assertEqual([host for host, _ in by_query], [w["host"] for w in worst])
+        for (_, pct), w in zip(by_query, worst):
+            self.assertAlmostEqual(pct, w["value"], places=6)
 
 
 if __name__ == "__main__":

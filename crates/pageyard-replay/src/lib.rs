@@ -3,6 +3,7 @@
 //! * [`beside`]: two recordings beside each other;
 //! * [`compare`]: settings beside each other, from several opening states;
 //! * [`engine`]: the engines by name, and what a replay needs of one beyond [`pageyard::PageAllocator`];
+//! * [`fleet`]: many hosts, from the rows that each of them wrote;
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
 //! * [`story`]: a run as a page that shows memory at every moment, and who keeps pageblocks from becoming huge frames;
@@ -15,6 +16,7 @@ pub mod beside;
 pub mod compare;
 pub mod doctor;
 pub mod engine;
+pub mod fleet;
 pub mod machine;
 pub mod replay;
 pub mod story;

@@ -10,6 +10,7 @@
 //! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile,
 //!   [`SampleReader`] what the host's own texts said of its free memory.
 //! * [`Trust`] judges how far an answer can be trusted that stands on one.
+//! * [`fleet`] has a row for each window of a host, by which many hosts are compared.
 //! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
 //! * [`proctext`] reads the texts in which Linux reports its allocator, [`kernel_log`] what it logs of refused
@@ -25,6 +26,7 @@ pub mod document;
 mod error;
 mod event;
 pub mod failures;
+pub mod fleet;
 pub mod fragmentation;
 mod free_lists;
 #[cfg(any(test, feature = "hostile"))]

@@ -44,6 +44,9 @@ pub struct Meta {
     /// How long the recording took, in nanoseconds.
     #[serde(default)]
     pub duration_ns: u64,
+    /// When the recording began, in seconds since 1970 (UTC), by the host's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_s: Option<u64>,
     /// Why the recording ended early, if it did: for example `the disk is full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
@@ -95,6 +98,7 @@ impl Meta {
             events: None,
             lost: 0,
             duration_ns: 0,
+            started_s: None,
             partial: None,
             moves_by: None,
             settings: BTreeMap::new(),

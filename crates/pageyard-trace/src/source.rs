@@ -85,7 +85,6 @@ enum Data {
 
 impl Input {
     /// Makes an input of bytes in memory.
-    #[cfg(any(test, feature = "hostile"))]
     pub fn memory(label: &str, bytes: Vec<u8>) -> Input {
         Input { label: label.to_owned(), data: Data::Memory(Bytes::from(bytes)) }
     }

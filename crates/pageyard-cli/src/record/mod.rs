@@ -56,6 +56,13 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
 }
 
+/// Reads the length of a window: a second or more.
+pub fn window(text: &str) -> Result<Duration, String> {
+    let window = seconds(text)?;
+    let is_long = window >= Duration::from_secs(1);
+    if is_long { Ok(window) } else { Err("a window has a second or more".to_owned()) }
+}
+
 impl Record {
     /// Runs the verb; the exit status is that of the command, if there was one.
     pub fn run(&self, json: bool) -> Result<ExitCode, Failure> {

@@ -19,8 +19,13 @@ const MOST_SAVED: usize = 1000;
 impl Watch {
     /// Runs the verb at that level.
     pub(super) fn run_reports(&self, json: bool) -> Result<(), Failure> {
-        if !self.on.is_empty() || self.ring.is_some() || self.seconds.is_some() || self.no_picture {
-            let why = "--on, --ring, --seconds and --no-picture are of the levels light and full: the level reports reads the kernel's log and keeps no events";
+        if !self.on.is_empty()
+            || self.ring.is_some()
+            || self.seconds.is_some()
+            || self.no_picture
+            || self.rows.is_some()
+        {
+            let why = "--on, --ring, --seconds, --no-picture and --rows are of the levels light and full: the level reports reads the kernel's log and keeps no events";
             return Err(Failure(why.to_owned()));
         }
         let signals = Signals::catch_with_usr1()?;

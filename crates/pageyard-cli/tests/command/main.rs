@@ -4,6 +4,7 @@ mod compare;
 mod doctor;
 mod examples;
 mod export;
+mod fleet;
 mod knobs;
 mod limits;
 mod map;

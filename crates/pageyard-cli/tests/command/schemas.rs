@@ -15,6 +15,7 @@ use pageyard_replay::beside::BesideDocument;
 use pageyard_replay::compare::CompareDocument;
 use pageyard_replay::doctor::DoctorDocument;
 use pageyard_replay::engine::KnobsDocument;
+use pageyard_replay::fleet::FleetDocument;
 use pageyard_replay::replay::ReplayReport;
 use pageyard_replay::story::{BlameDocument, MapDocument};
 use pageyard_trace::document::schema;
@@ -38,6 +39,7 @@ fn generated() -> Vec<Value> {
         schema::<RecordDocument<'_>>(),
         schema::<WatchDocument<'_>>(),
         schema::<ReportsDocument<'_>>(),
+        schema::<FleetDocument<'_>>(),
         schema::<ImportDocument<'_>>(),
         schema::<SalvageDocument<'_>>(),
         schema::<ExportDocument<'_>>(),

@@ -22,6 +22,48 @@ fn until(what: &dyn Fn() -> bool) {
 }
 
 #[test]
+fn rows_of_this_host_are_written_while_it_is_watched() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let here = folder("watch-rows");
+    if !possible(&here) {
+        return;
+    }
+    let out = command()
+        .args([
+            "watch",
+            "-o",
+            "kept",
+            "--rows",
+            "fleet",
+            "--as",
+            "here",
+            "--window",
+            "1",
+            "--for",
+            "3.5",
+            "--no-picture",
+        ])
+        .current_dir(&here)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let fleet = here.join("fleet");
+    let of = PAGEYARD.json(&["fleet", fleet.to_str().unwrap(), "--json"]);
+    assert!(
+        (3..=5).contains(&of["rows"].as_u64().unwrap()) && of["left_out"] == serde_json::json!([]),
+        "{of}"
+    );
+    let free = of["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|f| f["figure"] == "free memory")
+        .expect("it is sampled");
+    let pct = free["worst"][0]["value"].as_f64().unwrap();
+    assert!(0.0 < pct && pct < 100.0, "{pct}");
+}
+
+#[test]
 fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
     let here = folder("watch");

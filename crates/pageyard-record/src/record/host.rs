@@ -24,6 +24,11 @@ pub(super) fn now_ns() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
+/// Returns when that clock showed `at_ns`, in seconds since 1970.
+pub(super) fn unix_s(at_ns: u64) -> u64 {
+    nanos(ClockId::Realtime).saturating_sub(now_ns().saturating_sub(at_ns)) / 1_000_000_000
+}
+
 /// Returns the processor time that this process has taken.
 pub(super) fn own_ns() -> u64 {
     nanos(ClockId::ProcessCPUTime)

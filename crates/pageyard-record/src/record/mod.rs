@@ -152,6 +152,7 @@ impl Recorder {
         self.decoder.set_memory_end(before.end());
         let mut meta = Meta::new(self.buffers.last_cpu() + 1);
         meta.kernel = self.kernel;
+        meta.started_s = Some(host::unix_s(start));
         meta.gfp_bits = self.tracepoints.gfp_bits();
         meta.before = Some(texts);
         meta.settings = crate::host::settings(Path::new("/proc"));

@@ -1,6 +1,7 @@
 //! What is compared: of the host alone, whatever an engine would do.
 
 use pageyard::{Order, PAGEBLOCK_ORDER, metrics};
+use pageyard_trace::fleet::FleetNumber;
 use pageyard_trace::{Event, EventKind, HostSample};
 
 /// The subject of a figure, the most urgent first.
@@ -83,21 +84,10 @@ pub static FIGURES: [Figure; 21] = [
     rows(Aspect::Failures, "requests that failed", |e| {
         u64::from(e.kind == EventKind::Alloc && e.pfn == u64::MAX)
     }),
-    counters(
-        Aspect::Failures,
-        "requests that reclaimed",
-        &[
-            "allocstall",
-            "allocstall_dma",
-            "allocstall_dma32",
-            "allocstall_normal",
-            "allocstall_movable",
-            "allocstall_device",
-        ],
-    ),
-    counters(Aspect::Failures, "requests that compacted", &["compact_stall"]),
-    counters(Aspect::HugePages, "faults that got no huge page", &["thp_fault_fallback"]),
-    counters(Aspect::HugePages, "faults that got a huge page", &["thp_fault_alloc"]),
+    counters(Aspect::Failures, "requests that reclaimed", FleetNumber::DirectReclaims.counters()),
+    counters(Aspect::Failures, "requests that compacted", FleetNumber::Compactions.counters()),
+    counters(Aspect::HugePages, "faults that got no huge page", FleetNumber::HugeFallbacks.counters()),
+    counters(Aspect::HugePages, "faults that got a huge page", FleetNumber::HugeFaults.counters()),
     state(Aspect::HugePages, "share of free memory in huge frames", |host, _| {
         Some(100.0 * metrics::free_huge_share(&blocks(host))?)
     }),
@@ -120,14 +110,14 @@ pub static FIGURES: [Figure; 21] = [
         u64::from(e.kind == EventKind::AllocExtfrag)
     }),
     rows(Aspect::Work, "blocks drained from per-CPU lists", |e| u64::from(e.kind == EventKind::PcpuDrain)),
-    counters(Aspect::Work, "frames reclaimed in the background", &["pgsteal_kswapd"]),
-    counters(Aspect::Work, "frames reclaimed by requests", &["pgsteal_direct"]),
-    counters(Aspect::Work, "frames moved", &["pgmigrate_success"]),
     counters(
         Aspect::Work,
-        "frames that compaction looked at",
-        &["compact_migrate_scanned", "compact_free_scanned"],
+        "frames reclaimed in the background",
+        FleetNumber::ReclaimedInBackground.counters(),
     ),
+    counters(Aspect::Work, "frames reclaimed by requests", FleetNumber::ReclaimedByRequests.counters()),
+    counters(Aspect::Work, "frames moved", FleetNumber::Moved.counters()),
+    counters(Aspect::Work, "frames that compaction looked at", FleetNumber::CompactionScanned.counters()),
 ];
 
 /// Counts a served request of these orders.

@@ -18,7 +18,7 @@ mod table;
 mod thrift;
 
 pub(crate) use chunk::ChunkReader;
-pub(crate) use names::Names;
+pub(crate) use names::{MAX_UNKNOWN, Names};
 pub(crate) use table::{ColumnSpec, Kind, Table};
 
 /// The largest page that is read, before and after decompression. Writers make pages of about 1 MiB.

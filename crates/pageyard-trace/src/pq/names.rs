@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::text::quoted;
 
 /// Unknown names that are kept for a message. More than one already means a damaged file.
-const MAX_UNKNOWN: usize = 16;
+pub(crate) const MAX_UNKNOWN: usize = 16;
 
 /// Turns the names of one column into their numbers.
 ///

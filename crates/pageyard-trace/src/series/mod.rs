@@ -2,7 +2,7 @@
 
 mod column;
 mod csv;
-mod parquet;
+pub(crate) mod parquet;
 
 pub use column::{Cell, Column, Kind};
 

@@ -18,7 +18,7 @@ use crate::writer::{Output, TableFile, column, column_where_known};
 pub(super) const GROUP_ROWS: usize = 64 << 10;
 
 /// A file that is being written.
-pub(super) struct File {
+pub(crate) struct File {
     file: TableFile,
     columns: Vec<Values>,
     rows: usize,
@@ -36,7 +36,7 @@ enum Values {
 }
 
 impl File {
-    pub(super) fn create(path: &Path, label: &str, columns: &[Column]) -> Result<File, TraceError> {
+    pub(crate) fn create(path: &Path, label: &str, columns: &[Column]) -> Result<File, TraceError> {
         let unwritable =
             |e: ParquetError| TraceError::Unwritable { file: label.to_owned(), why: e.to_string() };
         let file = TableFile::with_schema(path, label, schema(columns).map_err(unwritable)?)?;
@@ -50,7 +50,7 @@ impl File {
         Ok(File { file, columns: columns.collect(), rows: 0 })
     }
 
-    pub(super) fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TraceError> {
+    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TraceError> {
         for (values, cell) in self.columns.iter_mut().zip(cells) {
             values.push(cell);
         }
@@ -58,7 +58,7 @@ impl File {
         if self.rows == GROUP_ROWS { self.flush() } else { Ok(()) }
     }
 
-    pub(super) fn finish(mut self) -> Result<(), TraceError> {
+    pub(crate) fn finish(mut self) -> Result<(), TraceError> {
         if self.rows > 0 {
             self.flush()?;
         }

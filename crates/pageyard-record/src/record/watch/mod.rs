@@ -11,6 +11,7 @@ mod metrics;
 mod ring;
 mod snapshot;
 mod states;
+mod window;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pageyard_trace::FAILED;
+use pageyard_trace::fleet::FleetRow;
 
 use super::instance::Instance;
 use super::tracefs::Tracepoints;
@@ -33,6 +35,7 @@ pub use snapshot::Snapshot;
 
 use ring::Ring;
 use states::States;
+use window::{ByEvents, Window};
 
 /// How often it is read what pageblocks hold, which takes an eighth of a second at most.
 const PAGEBLOCKS_EVERY_NS: u64 = 300_000_000_000;
@@ -118,6 +121,8 @@ pub struct Watcher {
     /// Pageblocks by their contents, where those may be read, and when they are read again.
     pageblocks: Option<Pageblocks>,
     pageblocks_due: u64,
+    /// What is counted for a fleet's rows, where those are asked for.
+    window: Option<Window>,
 }
 
 impl Watcher {
@@ -165,6 +170,7 @@ impl Watcher {
             allocated: None,
             pageblocks: None,
             pageblocks_due: 0,
+            window: None,
         };
         watcher.sample();
         Ok(watcher)
@@ -240,6 +246,7 @@ impl Watcher {
         self.counts.compact_fails = fails.saturating_sub(first_fails);
         self.counts.compact_stalls = stalls.saturating_sub(first_stalls);
         self.count_overwritten();
+        self.count_sample();
         if host::now_ns() >= self.pageblocks_due {
             self.pageblocks = pageblocks_now();
             self.pageblocks_due = host::now_ns() + PAGEBLOCKS_EVERY_NS;
@@ -251,6 +258,34 @@ impl Watcher {
     fn count_overwritten(&mut self) {
         self.counts.overwritten = self.instance.lost();
         self.ring.note_lost(host::now_ns(), self.counts.overwritten);
+    }
+
+    /// Begins to count what happens in windows of time.
+    pub fn count_windows(&mut self) {
+        let zoneinfo = self.states.from(u64::MAX).map_or("", |(_, texts)| &texts.zoneinfo);
+        let cpus = self.instance.cpus().count() as u64;
+        self.window = Some(Window::new(&self.kernel, cpus, zoneinfo, self.by_events()));
+        self.count_sample();
+    }
+
+    /// Ends the window, and begins the next one; `None` where none was begun.
+    pub fn end_window(&mut self) -> Option<FleetRow> {
+        // What happened up to now.
+        self.fetch();
+        self.count_overwritten();
+        let counts = self.by_events();
+        Some(self.window.as_mut()?.end(counts, self.pageblocks.as_ref()))
+    }
+
+    /// Counts the newest sample.
+    fn count_sample(&mut self) {
+        if let (Some(window), Some(sample)) = (&mut self.window, self.states.samples().last()) {
+            window.sample(sample);
+        }
+    }
+
+    fn by_events(&self) -> ByEvents {
+        [self.counts.failures.iter().sum(), self.counts.fallbacks, self.counts.overwritten]
     }
 
     /// Makes a trace of what is kept, in the folder `output`.

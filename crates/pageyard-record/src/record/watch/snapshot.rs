@@ -42,6 +42,7 @@ pub(super) fn write(watcher: &Watcher, output: &Path, with_picture: bool) -> Res
     let mut writer = TraceWriter::create(output)?;
     let mut meta = Meta::new(watcher.instance.cpus().max().unwrap_or(0) + 1);
     meta.kernel.clone_from(&watcher.kernel);
+    meta.started_s = Some(host::unix_s(start));
     meta.gfp_bits.clone_from(&watcher.gfp_bits);
     meta.before = state.map(|(_, texts)| texts.clone());
     meta.settings = crate::host::settings(Path::new("/proc"));
