@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -57,6 +57,7 @@ verify: test
 
 night: verify
 	$(MAKE) packages
+	$(MAKE) test-alerts
 	bench/linux/judge/run
 	$(MAKE) stress
 	$(MAKE) races
@@ -253,12 +254,17 @@ wheel:
 
 $(VENV)/clean: wheel
 	$(PYTHON) -m venv --clear $@
-	$@/bin/pip install $(PIP) "$$(echo target/wheels/pageyard-$(VERSION)-*.whl)[arrow,pandas,polars]" duckdb
+	$@/bin/pip install $(PIP) "$$(echo target/wheels/pageyard-$(VERSION)-*.whl)[arrow,pandas,polars,dask]" duckdb
 
-test-python: $(VENV)/clean
+test-python: build $(VENV)/clean
 	$(VENV)/clean/bin/python -W error -m unittest discover --start-directory crates/pageyard-python/tests
 	$(VENV)/clean/bin/pip install $(PIP) mypy
 	cd $(VENV) && clean/bin/mypy --strict --package pageyard
+
+# Fires each alert that ships in a Prometheus of its own, on metrics that a watch of this host wrote (needs root and prometheus).
+test-alerts: build
+	target/release/pageyard watch -o target/alerts --no-picture --for 1 --metrics target/alerts.prom > /dev/null
+	packaging/test-alerts target/alerts.prom
 
 # Runs the notebook in the same environment. `make notebook SAVE=1` keeps its pictures in docs/notebooks.
 NOTEBOOK = docs/notebooks/huge-pages.ipynb
