@@ -21,6 +21,7 @@ mod replay;
 pub mod schema;
 pub mod setting;
 mod size;
+mod snapshot_cost;
 mod summary;
 mod watch;
 
@@ -66,6 +67,8 @@ enum Verb {
     Record(record::Record),
     /// Keep the last seconds in memory, and write them down when an allocation fails (needs root)
     Watch(watch::Watch),
+    /// Say what a snapshot of a guest's memory has to keep
+    SnapshotCost(snapshot_cost::SnapshotCostArguments),
     /// Say what is usual on many hosts, which are not, and whether cohorts of them differ
     Fleet(fleet::Fleet),
     /// List the settings of every engine
@@ -105,6 +108,7 @@ pub fn run() -> ExitCode {
         Verb::Map(map) => map.run(line, arguments.json),
         Verb::Doctor(doctor) => doctor.run(&line, arguments.json),
         Verb::Watch(watch) => watch.run(arguments.json),
+        Verb::SnapshotCost(cost) => cost.run(&line, arguments.json),
         Verb::Fleet(fleet) => fleet.run(&line, arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),

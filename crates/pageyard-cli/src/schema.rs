@@ -27,7 +27,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 17] = [
+const SCHEMAS: [Schema; 18] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("compare-recordings", "pageyard compare TRACE TRACE --json"),
@@ -40,6 +40,7 @@ const SCHEMAS: [Schema; 17] = [
     schema!("record", "pageyard record --json"),
     schema!("watch", "pageyard watch --json"),
     schema!("watch-reports", "pageyard watch --level reports --json"),
+    schema!("snapshot-cost", "pageyard snapshot-cost --json"),
     schema!("fleet", "pageyard fleet FOLDER --json"),
     schema!("import", "pageyard import FILE --json"),
     schema!("import-partial", "pageyard import NAME.trace.partial --json"),

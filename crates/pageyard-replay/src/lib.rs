@@ -6,6 +6,7 @@
 //! * [`fleet`]: many hosts, from the rows that each of them wrote;
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
+//! * [`snapshot_cost`]: what a snapshot of a recorded guest has to keep;
 //! * [`story`]: a run as a page that shows memory at every moment, and who keeps pageblocks from becoming huge frames;
 //! * [`what_if`]: a recording replayed with a setting changed, and how often such predictions were right;
 //! * [`doctor`]: why requests failed, from what is known of a host, and which setting would change it;
@@ -19,6 +20,7 @@ pub mod engine;
 pub mod fleet;
 pub mod machine;
 pub mod replay;
+pub mod snapshot_cost;
 pub mod story;
 pub mod text;
 pub mod what_if;

@@ -18,6 +18,7 @@ use pageyard_replay::engine::KnobsDocument;
 use pageyard_replay::fleet::FleetDocument;
 use pageyard_replay::replay::ReplayReport;
 use pageyard_replay::story::{BlameDocument, MapDocument};
+use pageyard_trace::contents::SnapshotCost;
 use pageyard_trace::document::schema;
 use pageyard_trace::{SalvageDocument, SeveralDocument, SummaryDocument};
 use serde_json::Value;
@@ -39,6 +40,7 @@ fn generated() -> Vec<Value> {
         schema::<RecordDocument<'_>>(),
         schema::<WatchDocument<'_>>(),
         schema::<ReportsDocument<'_>>(),
+        schema::<SnapshotCost>(),
         schema::<FleetDocument<'_>>(),
         schema::<ImportDocument<'_>>(),
         schema::<SalvageDocument<'_>>(),
@@ -73,6 +75,7 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["summary", "--json"],
         &["summary", "--host", "--json"],
         &["summary", concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/traces"), "--json"],
+        &["snapshot-cost", "--json"],
         &["doctor", "--json"],
         &["replay", "--threads", "--engine", "linux-6.18", "--json"],
     ] {

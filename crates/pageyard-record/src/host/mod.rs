@@ -12,6 +12,7 @@ mod kpageflags;
 mod largest;
 mod questions;
 mod slabinfo;
+mod snapshot_cost;
 mod text;
 mod vmallocinfo;
 
@@ -28,4 +29,5 @@ pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};
 pub use questions::HostAnswers;
 pub(crate) use questions::{pageblocks_now, settings};
 pub use slabinfo::SlabCache;
+pub use snapshot_cost::snapshot_cost_now;
 pub use vmallocinfo::VmallocCaller;

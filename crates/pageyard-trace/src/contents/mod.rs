@@ -1,6 +1,8 @@
 //! The content of physical memory: frames by kind, and pageblocks by type and by the content that is hardest to move.
 
+mod chunks;
 pub mod pageblocks;
+mod snapshot_cost;
 mod text;
 
 use std::collections::BTreeMap;
@@ -10,7 +12,9 @@ use serde::Serialize;
 use crate::proctext::Pagetypeinfo;
 use crate::snapshot::{FrameKind, Snapshot};
 
+pub use chunks::Chunks;
 pub use pageblocks::{Pageblocks, Spoiler};
+pub use snapshot_cost::{ChunksDocument, DirtiedDocument, Reporting, SnapshotCost};
 pub use text::{frames_table, pageblocks_table, types_table};
 
 /// Frames by [`FrameKind`].

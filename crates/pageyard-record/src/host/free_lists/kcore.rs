@@ -18,6 +18,8 @@ const NOTE_BYTES: u64 = 1 << 20;
 /// A part of the kernel's memory.
 struct Part {
     start: u64,
+    /// Where it is in physical memory; all ones where it is no part of that.
+    physical: u64,
     bytes: u64,
     offset: u64,
 }
@@ -48,7 +50,12 @@ impl Kcore {
         for n in 0..u64::from(all) {
             let mut header = [0; 56];
             kcore.file.read_exact_at(&mut header, first + n * u64::from(size)).map_err(fail)?;
-            let part = Part { start: word(&header, 16), bytes: word(&header, 32), offset: word(&header, 8) };
+            let part = Part {
+                start: word(&header, 16),
+                physical: word(&header, 24),
+                bytes: word(&header, 32),
+                offset: word(&header, 8),
+            };
             match word(&header, 0) as u32 {
                 LOAD => kcore.parts.push(part),
                 NOTES => {
@@ -86,6 +93,18 @@ impl Kcore {
         let read = self.file.read_exact_at(&mut bytes, part.offset + (at - part.start));
         read.map_err(|e| format!("/proc/kcore: {e}"))?;
         Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+impl Kcore {
+    /// Reads physical memory; `false` where it is not shown.
+    pub fn physical(&self, at: u64, buffer: &mut [u8]) -> bool {
+        let fits = |part: &&Part| {
+            let into = at.checked_sub(part.physical);
+            part.physical != u64::MAX && into.is_some_and(|into| into + buffer.len() as u64 <= part.bytes)
+        };
+        let Some(part) = self.parts.iter().find(fits) else { return false };
+        self.file.read_exact_at(buffer, part.offset + (at - part.physical)).is_ok()
     }
 }
 

@@ -4,7 +4,7 @@
 //! where nodes and sections are, and how large structures are and where their members lie. Nothing is stopped
 //! meanwhile, so a list that changes while it is walked is begun anew, and one that goes on changing is left out.
 
-mod kcore;
+pub(super) mod kcore;
 mod percpu;
 
 use crate::btf::TYPES;
