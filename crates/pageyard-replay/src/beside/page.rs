@@ -46,8 +46,11 @@ impl Beside {
             let (differ, same): (Vec<&Compared>, Vec<&Compared>) = of.into_iter().partition(|c| c.differs());
             let title = aspect.title();
             let _ = write!(body, "<section aria-label=\"{title}\"><h2>{title}</h2>\n<div class=\"charts\">");
-            // An aspect in which nothing differs still shows its first figure.
-            let drawn = if differ.is_empty() { &same[..1] } else { &differ[..] };
+            // An aspect in which nothing differs still shows its first figure that is not 0 throughout.
+            let drawn = match &differ[..] {
+                [] => same.iter().filter(|c| c.before > 0.0 || c.after > 0.0).take(1).collect(),
+                differ => differ.iter().collect::<Vec<_>>(),
+            };
             for compared in drawn {
                 body.push_str(&self.chart(compared, charts));
                 charts += 1;
