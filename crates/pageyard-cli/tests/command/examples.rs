@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Parts of an example that stand for what a test has no time or no right for, and what it does instead.
-const INSTEAD: [(&str, &str); 15] = [
+const INSTEAD: [(&str, &str); 17] = [
     ("--seconds 30", "--seconds 0.2"),
     ("--record 60", "--record 0.2"),
     ("/var/lib/pageyard-reports/watch-1795437600-0.host", "host"),
@@ -25,6 +25,9 @@ const INSTEAD: [(&str, &str); 15] = [
     ("-- make -j8", "-- true"),
     ("-- ./job", "-- true"),
     ("dmesg | ", "cat host/dmesg | "),
+    ("/srv/fleet", "fleet"),
+    // The recording is from before recordings said it.
+    ("--as web-17", "--as web-17 --began 1795824000"),
     (" && trace_processor busy.pftrace", ""),
 ];
 
@@ -44,6 +47,8 @@ fn prepared(name: &str) -> std::path::PathBuf {
     for (name, of) in [
         ("data/traces/build", "database"),
         ("data/traces/net-order0", "guest-6.1-net"),
+        ("data/traces/guest-6.12-huge", "guest-6.1-net"),
+        ("guest", "guest-6.1-net"),
         ("before", "guest-6.1-net"),
         ("after", "guest-6.1-files"),
         ("first", "guest-6.1-net"),
@@ -54,6 +59,7 @@ fn prepared(name: &str) -> std::path::PathBuf {
     ] {
         symlink(traces.join(format!("{of}.trace")), here.join(format!("{name}.trace"))).unwrap();
     }
+    fs::write(here.join("cohorts.csv"), "web-17,new\n").unwrap();
     let host = here.join("host");
     fs::create_dir(&host).unwrap();
     for file in ["buddyinfo", "zoneinfo", "vmstat", "meminfo", "version"] {
