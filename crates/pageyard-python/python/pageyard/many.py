@@ -52,10 +52,10 @@ def replays(
     options = {"memory": memory, "slow_path": slow_path, "opening": opening}
     settings = list(settings)
     jobs = {}
-    for trace in (Path(trace).resolve() for trace in traces):
-        marks = _marks(trace)
+    for path in (Path(trace).resolve() for trace in traces):
+        marks = _marks(path)
         for setting in settings:
-            jobs[_key(marks, setting, options)] = (str(trace), setting)
+            jobs[_key(marks, setting, options)] = (str(path), setting)
     rows = {key: row for key in jobs if (row := _kept(folder / f"{key}.json")) is not None}
     missing = [key for key in jobs if key not in rows]
     if done:
