@@ -16,7 +16,7 @@ const DRAWN: usize = 4000;
 /// The least change of a mean, as a share of the larger one, that is worth a word.
 const WORTH: f64 = 0.25;
 
-/// What divides a fleet.
+/// How a fleet is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cohorts {
     /// Nothing.

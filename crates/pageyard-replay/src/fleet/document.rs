@@ -98,11 +98,11 @@ pub struct DifferenceDocument<'a> {
     pub differs: bool,
 }
 
-/// What does not count, for one reason.
+/// Files or rows that are left out for one reason.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutDocument<'a> {
-    /// What it is, and why.
+    /// Their name, and the reason.
     pub what: &'static str,
     /// How many there are.
     pub count: u64,

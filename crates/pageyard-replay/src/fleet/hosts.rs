@@ -39,10 +39,10 @@ impl Host {
     }
 }
 
-/// What is left out for one reason.
+/// Files or rows that are left out for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// What it is, and why.
+    /// Their name, and the reason.
     pub what: &'static str,
     /// How many there are.
     pub count: u64,
@@ -65,7 +65,7 @@ impl Days {
     }
 }
 
-/// What a host's files have.
+/// The contents of a host's files.
 #[derive(Default)]
 struct Read {
     host: Option<Host>,

@@ -28,7 +28,7 @@ pub struct Fleet {
     pub to_s: u64,
     /// Hosts that lost events: what is counted by events is too low for them.
     pub losing: u64,
-    /// What is left out, by why.
+    /// Files and rows that are left out, by reason.
     pub left_out: Vec<LeftOut>,
     /// Hosts in each cohort, the largest first; empty where none are asked for.
     pub cohorts: Vec<(String, u64)>,

@@ -1,4 +1,4 @@
-//! Memory in chunks, as whoever saves or backs a guest's memory sees it: a chunk with one live frame is kept whole.
+//! Memory in chunks of equal size. A hypervisor that saves or backs memory in chunks keeps one with a live frame whole.
 
 use crate::snapshot::{FrameKind, Snapshot};
 

@@ -64,7 +64,7 @@ pub struct DirtiedDocument {
     pub in_all: u64,
 }
 
-/// What a snapshot of a host's memory costs.
+/// The cost of a snapshot of a host's memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotCost {

@@ -94,9 +94,7 @@ impl Kcore {
         read.map_err(|e| format!("/proc/kcore: {e}"))?;
         Ok(u64::from_le_bytes(bytes))
     }
-}
 
-impl Kcore {
     /// Reads physical memory; `false` where it is not shown.
     pub fn physical(&self, at: u64, buffer: &mut [u8]) -> bool {
         let fits = |part: &&Part| {

@@ -121,7 +121,7 @@ pub struct Watcher {
     /// Pageblocks by their contents, where those may be read, and when they are read again.
     pageblocks: Option<Pageblocks>,
     pageblocks_due: u64,
-    /// What is counted for a fleet's rows, where those are asked for.
+    /// The open window of a fleet's rows, where those are asked for.
     window: Option<Window>,
 }
 
