@@ -168,6 +168,35 @@ function zone(app: App): Scheme {
   };
 }
 
+/** What of a pageblock is kept in a snapshot that is made of chunks of its size, once free memory is told of. */
+function snapshot(app: App, line: Line): Scheme {
+  const { segment, rows } = line.state;
+  const few = app.story.pageblock_frames / 8;
+  const [none, , most, some, one, absent] = palette().state;
+  const entries = [
+    { label: "nothing lives in it: not kept", colour: none },
+    { label: "kept by one live frame", colour: one },
+    { label: "by an eighth of it at most", colour: some },
+    { label: "by more", colour: most },
+    { label: "not there", colour: absent },
+  ];
+  if (!line.state.absent) entries.pop();
+  return {
+    entries,
+    rank: [0, 3, 2, 1, 0],
+    paint: (first, into) => {
+      const { condition, movable, unmovable, reclaimable, pinned } = segment!;
+      for (let i = 0; i < into.length; i++) {
+        const row = rows[first + i];
+        const live = movable[row] + unmovable[row] + reclaimable[row] + pinned[row];
+        if (condition[row] === ABSENT) into[i] = 4;
+        else if (live <= 1) into[i] = live;
+        else into[i] = live <= few ? 2 : 3;
+      }
+    },
+  };
+}
+
 /** The colouring that the reader chose, of one line at its moment. */
 export function scheme(app: App, line: Line): Scheme {
   switch (app.view.colour) {
@@ -183,6 +212,8 @@ export function scheme(app: App, line: Line): Scheme {
       return owner(app, line);
     case "zone":
       return zone(app);
+    case "snapshot":
+      return snapshot(app, line);
   }
 }
 
