@@ -1,6 +1,6 @@
 //! Memory that the kernel counts by use, whatever marks its frames have.
 
-use pageyard_trace::proctext::Vmstat;
+use pageyard_trace::proctext::{Vmstat, balloon};
 
 use super::culprits::{Culprit, kib_of};
 
@@ -9,7 +9,7 @@ pub const NOT_COUNTED: &str = "The kernel counts neither the buffers of pipes (t
 
 /// Adds up what `vmstat` and `meminfo` say; counters that this kernel lacks are left out.
 pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Culprit> {
-    let is_vmstat_known = vmstat.is_some();
+    let counters = vmstat;
     let vmstat = |name: &str| vmstat.and_then(|v| v.get(name));
     let number = |name: &str| meminfo.and_then(|text| kib_of(text, name));
     let frames = |kib: u64| kib / (pageyard::PAGE_SIZE / 1024);
@@ -18,7 +18,7 @@ pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Cul
     let hugetlb = number("Hugetlb").map(frames).or_else(|| huge("HugePages_Total"));
     // A kernel without the counters of balloons has none.
     let lent = number("Balloon").map(frames);
-    let ballooned = (is_vmstat_known || lent.is_some()).then(|| balloon(&vmstat, lent));
+    let ballooned = balloon(counters, lent);
     [
         ("shmem", "shared memory and tmpfs", vmstat("nr_shmem")),
         ("mlocked", "locked by mlock", vmstat("nr_mlock")),
@@ -31,14 +31,6 @@ pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Cul
     .into_iter()
     .filter_map(|(name, meaning, frames)| Some(Culprit { name, meaning, frames: frames? }))
     .collect()
-}
-
-/// Returns the frames that a balloon holds.
-pub(super) fn balloon(vmstat: &impl Fn(&str) -> Option<u64>, meminfo: Option<u64>) -> u64 {
-    let of = |name: &str| vmstat(name).unwrap_or(0);
-    // Events since the start; a balloon that was made smaller by other means than deflating has more inflations.
-    let moved = of("balloon_inflate").saturating_sub(of("balloon_deflate"));
-    meminfo.unwrap_or(0).max(of("nr_balloon_pages")).max(moved)
 }
 
 #[cfg(test)]

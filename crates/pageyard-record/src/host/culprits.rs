@@ -1,9 +1,7 @@
 //! The content of frames without any kernel flag, as far as the kernel's own counters show it.
 
 use pageyard_trace::FrameKind;
-use pageyard_trace::proctext::{Vmstat, Zoneinfo, ZoneinfoZone};
-
-use super::counted::balloon;
+use pageyard_trace::proctext::{Vmstat, Zoneinfo, ZoneinfoZone, balloon};
 
 /// Something that holds memory without a mark on its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +49,9 @@ impl Culprits {
         let culprit = |name, meaning, frames| Culprit { name, meaning, frames };
         // Since Linux 4.21 a balloon marks its frames as taken out of use; they are then no part of the frames without
         // a mark.
-        let ballooned = balloon(&counter, Some(kib("Balloon"))).saturating_sub(marked(FrameKind::Offline));
+        let ballooned = balloon(sources.vmstat, Some(kib("Balloon")))
+            .unwrap_or(0)
+            .saturating_sub(marked(FrameKind::Offline));
         let unmanaged = Unmanaged::of(sources.frames, zones);
         let mut known = vec![
             culprit("balloon", "ballooned: lent to the hypervisor", ballooned),

@@ -22,6 +22,8 @@ pub enum Cause {
     PerCpuLists,
     /// Memory is held by processes and the kernel, and nothing can be reclaimed.
     OutOfMemory,
+    /// The hypervisor has taken memory back.
+    Ballooned,
     /// The reserve for requests that cannot wait is smaller than what they ask for at once.
     LowReserve,
     /// Requests may not mix types, and no pageblock of this one's type has a free block.
@@ -48,7 +50,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 18] = [
+    pub const ALL: [Cause; 19] = [
         Cause::NodeLimit,
         Cause::LowZone,
         Cause::LowmemReserve,
@@ -56,6 +58,7 @@ impl Cause {
         Cause::ContiguousAreas,
         Cause::PerCpuLists,
         Cause::OutOfMemory,
+        Cause::Ballooned,
         Cause::LowReserve,
         Cause::DefragMode,
         Cause::HugePagesReserved,
@@ -80,6 +83,7 @@ impl Cause {
             Cause::ContiguousAreas => "Memory is set aside for contiguous areas (CMA)",
             Cause::PerCpuLists => "Free memory lies in per-CPU lists",
             Cause::OutOfMemory => "Memory is used up",
+            Cause::Ballooned => "The hypervisor has taken memory back (balloon)",
             Cause::LowReserve => "Too little was free for a request that cannot wait",
             Cause::DefragMode => "defrag_mode keeps types apart",
             Cause::HugePagesReserved => "Reserved huge pages hold memory",

@@ -413,6 +413,34 @@ mod tests {
         assert_eq!(Diagnosis::of_host(Source::Host, &facts, &asked, &[]).causes[0].cause, Cause::DefragMode);
     }
 
+    /// Numbers of a guest of 4 GiB whose balloon took 3, and whose processes have the rest.
+    #[test]
+    fn a_balloon_that_holds_what_is_lacking_is_named_before_who_uses_the_rest() {
+        let mut facts = movable_alone();
+        let zone = &mut facts.zones[0];
+        (zone.managed, zone.free, zone.min, zone.high) = (250_000, 1_000, 4_000, 6_000);
+        (zone.blocks, zone.types) = (vec![1_000], vec!["UM".to_owned()]);
+        (facts.file, facts.lru, facts.swap_free) = (Some(5_000), Some(240_000), Some(0));
+        let asked = [Asked::new(0, pageyard_trace::failures::gfp_of_names("GFP_KERNEL"))];
+        let causes = |facts: &Facts| {
+            let diagnosis = Diagnosis::of_host(Source::Host, facts, &asked, &[]);
+            diagnosis.causes.iter().map(|c| c.cause).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(&facts), [Cause::OutOfMemory]);
+        facts.ballooned = Some(0);
+        assert_eq!(causes(&facts), [Cause::OutOfMemory], "a balloon that holds nothing");
+        facts.ballooned = Some(2_000_000);
+        assert_eq!(causes(&facts)[0], Cause::Ballooned);
+        // Too little to have helped.
+        facts.ballooned = Some(100);
+        assert_eq!(causes(&facts)[0], Cause::OutOfMemory);
+        // A request that is served has no cause.
+        facts.ballooned = Some(2_000_000);
+        facts.zones[0].free = 200_000;
+        facts.zones[0].blocks = vec![200_000];
+        assert_eq!(causes(&facts), []);
+    }
+
     #[test]
     fn failures_of_more_kinds_than_are_listed_are_counted_and_said() {
         let mut all = Gathering::new(Source::Trace, None);

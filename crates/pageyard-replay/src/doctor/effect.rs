@@ -103,6 +103,10 @@ pub(super) fn helps_now(cause: Cause, asked: &Asked, facts: &Facts) -> Option<St
         }
         Cause::LowReserve if network => rings.to_owned(),
         Cause::OutOfMemory => "stop or move what uses the most memory, or add swap".to_owned(),
+        Cause::Ballooned => {
+            "give memory back to this guest, or set up its balloon with deflate-on-oom, so that it gives way"
+                .to_owned()
+        }
         Cause::GroupLimit => "raise the group's limit, or have its processes use less".to_owned(),
         Cause::AreaBusy => "ask again: what holds a part of the range may let go of it".to_owned(),
         Cause::SlowReclaim => "let less be written at once, or swap to faster storage".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pageyard::{Gfp, PAGEBLOCK_ORDER};
 use pageyard_trace::failures::{GfpNames, gfp_of_names};
 use pageyard_trace::kernel_log::{HostZone, LoggedFailure, LoggedKind};
-use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
+use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo, balloon};
 use pageyard_trace::text::size_of_kib;
 use pageyard_trace::{Pageblocks, ProcTexts, Spoiler, TraceError};
 
@@ -192,6 +192,8 @@ pub struct Facts {
     pub zones: Vec<Zone>,
     /// Free frames of the whole host; a log shows only the zones that a request may use.
     pub free_anywhere: Option<u64>,
+    /// Held by a balloon, for the hypervisor.
+    pub ballooned: Option<u64>,
     /// Huge pages set aside.
     pub pools: Vec<Pool>,
     /// Page cache and anonymous memory, on the lists for reclaim.
@@ -256,6 +258,7 @@ impl Facts {
             kernel: failure.kernel.clone(),
             zones: zones.collect(),
             free_anywhere: counter("free"),
+            ballooned: None,
             pools: pools(failure.pools.iter().map(|p| Pool {
                 frames: p.frames,
                 total: p.total,
@@ -342,6 +345,7 @@ impl Facts {
             frame_kib,
             free_anywhere: Some(zones.iter().map(|z| z.free).sum()).filter(|_| !zones.is_empty()),
             zones,
+            ballooned: balloon(Some(&vmstat), kib("Balloon").map(|kib| kib / frame_kib)),
             pools: pools(pool().into_iter()),
             lru: anon
                 .zip(file)
@@ -494,6 +498,7 @@ impl Default for Facts {
             kernel: None,
             zones: Vec::new(),
             free_anywhere: None,
+            ballooned: None,
             pools: Vec::new(),
             lru: None,
             file: None,

@@ -11,5 +11,5 @@ mod zoneinfo;
 
 pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
 pub use pagetypeinfo::{FreeBlocks, Pagetypeinfo, PagetypeinfoZone};
-pub use vmstat::Vmstat;
+pub use vmstat::{Vmstat, balloon};
 pub use zoneinfo::{Pageset, Zoneinfo, ZoneinfoZone};

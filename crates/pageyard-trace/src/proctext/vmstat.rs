@@ -40,6 +40,17 @@ impl Vmstat {
     }
 }
 
+/// Returns the frames that a balloon holds: by the counters, or by the `Balloon` of `meminfo`, `lent`. `None` where
+/// neither is known.
+#[must_use]
+pub fn balloon(vmstat: Option<&Vmstat>, lent: Option<u64>) -> Option<u64> {
+    let of = |name: &str| vmstat.and_then(|v| v.get(name)).unwrap_or(0);
+    // Events since the start; a balloon that was made smaller by other means than deflating has more inflations.
+    let moved = of("balloon_inflate").saturating_sub(of("balloon_deflate"));
+    let is_known = vmstat.is_some() || lent.is_some();
+    is_known.then(|| lent.unwrap_or(0).max(of("nr_balloon_pages")).max(moved))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,14 +54,41 @@ const SERVED: f64 = 0.05;
 /// With so much of memory reclaimable it is not used up.
 const RECLAIMABLE: f64 = 0.15;
 
+/// Says whether a request was refused for lack of memory, rather than for its shape.
+fn is_short(case: &Case<'_>) -> bool {
+    // What the killer describes is what it was called for, with a little freed since.
+    let is_served = case.is_served() && !(case.asked.killed && case.free_share() < SERVED);
+    let is_unknown = case.zones.iter().any(|(_, answer)| *answer == Answer::Unknown);
+    !is_served && !is_unknown && case.is_hardly_scattered()
+}
+
+/// A balloon holds memory that the request could have had. Most take it out of what zones hand out.
+pub(super) fn ballooned(case: &Case<'_>) -> Option<Finding> {
+    let facts = case.facts;
+    let ballooned = facts.ballooned.filter(|frames| *frames > 0 && is_short(case))?;
+    let all = facts.managed().saturating_add(ballooned);
+    // All that zones have free above what they lack would be there, if it were given back.
+    let lacks: u64 = facts.zones.iter().map(|z| z.high.saturating_sub(z.free)).sum();
+    let would = ballooned >= lacks.saturating_add(case.asked.frames());
+    let of_all = share(ballooned, all);
+    Some(Finding {
+        cause: Cause::Ballooned,
+        weight: if would { of_all.clamp(0.5, 0.95) } else { 0.5 * of_all },
+        evidence: format!(
+            "The balloon holds {} of {}{}.",
+            case.size(ballooned),
+            case.size(all),
+            if would { "; given back, every zone would be above its high watermark" } else { "" }
+        ),
+        setting: None,
+    })
+}
+
 /// Everything is in use, and little of it can be reclaimed.
 pub(super) fn used_up(case: &Case<'_>) -> Option<Finding> {
     let facts = case.facts;
     let managed = facts.managed();
-    // What the killer describes is what it was called for, with a little freed since.
-    let is_served = case.is_served() && !(case.asked.killed && case.free_share() < SERVED);
-    let is_unknown = case.zones.iter().any(|(_, answer)| *answer == Answer::Unknown);
-    if is_served || is_unknown || !case.is_hardly_scattered() || managed == 0 {
+    if !is_short(case) || managed == 0 {
         return None;
     }
     let reclaimable = facts.reclaimable()?;

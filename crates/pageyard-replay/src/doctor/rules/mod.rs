@@ -20,7 +20,7 @@ use super::settings;
 type Rule = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every rule.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     limits::node,
     limits::low_zone,
     limits::protection,
@@ -29,6 +29,7 @@ const RULES: [Rule; 13] = [
     reserve::low,
     memory::lists,
     memory::used_up,
+    memory::ballooned,
     shape::defrag_mode,
     shape::huge_pages,
     shape::unmovable,
