@@ -65,6 +65,23 @@ class Many(unittest.TestCase):
         self.assertIn("linux-0.1", table["error"][1])
 
 
+    def test_replays_of_one_recording_go_together(self):
+        jobs = {f"{trace}{n}": (trace, f"s{n}") for trace in "ab" for n in range(100)}
+        batches = list(many._together(list(jobs), jobs, 2))
+        self.assertEqual([key for keys in batches for key in keys], list(jobs))
+        self.assertEqual(max(map(len, batches)), many.TOGETHER)
+        self.assertTrue(all(len({jobs[key][0] for key in keys}) == 1 for keys in batches))
+        # With little to do, every CPU gets some of it.
+        self.assertEqual({len(keys) for keys in many._together(list(jobs)[:6], jobs, 2)}, {1})
+
+    def test_one_that_cannot_be_replayed_leaves_the_others_of_its_batch(self):
+        options = {"memory": None, "slow_path": None, "opening": 0}
+        rows = many._replay(TRACES[1], ["linux-6.12", "linux-0.1", "linux-6.18"], options)
+        self.assertEqual(["error" in row for row in rows], [False, True, False])
+        alone = pageyard.Trace(TRACES[1]).replay("linux-6.18")["engines"][0]
+        self.assertEqual(rows[2]["counters.pgalloc"], alone["counters"]["pgalloc"])
+
+
 def seen_by(seen):
     return lambda n, of: seen.append((n, of))
 

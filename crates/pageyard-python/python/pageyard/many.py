@@ -15,9 +15,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, Union
 
-from . import PageyardError, Trace, _library, _table_of
+from . import PageyardError, Report, _count, _library, _Options, _pageyard, _table_of
 
 __all__ = ["replays"]
+
+TOGETHER = 8
+"""Replays that go to a worker at once, at most: what a worker that dies was doing is done again."""
 
 Done = Union[Callable[[int, int], object], None]
 """A function that is called with the number of replays that are done, and of all."""
@@ -49,7 +52,7 @@ def replays(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"memory": memory, "slow_path": slow_path, "opening": opening}
+    options = {"memory": memory, "slow_path": slow_path, "opening": _count("opening", opening)}
     settings = list(settings)
     jobs = {}
     for path in (Path(trace).resolve() for trace in traces):
@@ -64,16 +67,31 @@ def replays(
         distributed = _library("distributed")
         local = {"n_workers": workers or os.cpu_count() or 1, "threads_per_worker": 1, "dashboard_address": None}
         with distributed.Client(scheduler) if scheduler else distributed.Client(**local) as client:
-            tasks = {client.submit(_replay, *jobs[key], options, key=f"pageyard-{key}", pure=False): key for key in missing}
-            for task in distributed.as_completed(tasks):
-                key = tasks[task]
-                trace, setting = jobs[key]
+            cpus = max(1, sum(client.nthreads().values()))
+
+            def submit(keys: list[str]) -> Any:
+                trace, asked = jobs[keys[0]][0], [jobs[key][1] for key in keys]
+                return client.submit(_replay, trace, asked, options, key=f"pageyard-{keys[0]}-{len(keys)}", pure=False)
+
+            tasks = {submit(keys): keys for keys in _together(missing, jobs, cpus)}
+            coming = distributed.as_completed(tasks)
+            for task in coming:
+                keys = tasks.pop(task)
+                if task.status == "error" and len(keys) > 1:
+                    # One of them ends whoever replays it: each gets its own chance.
+                    for key in keys:
+                        alone = submit([key])
+                        tasks[alone] = [key]
+                        coming.add(alone)
+                    continue
                 why = task.exception() if task.status == "error" else None
-                row = {"trace": trace, "setting": setting}
-                row.update({"error": f"{type(why).__name__}: {why}"} if why else task.result())
-                if "error" not in row:
-                    _keep(folder / f"{key}.json", row)
-                rows[key] = row
+                found = [{"error": f"{type(why).__name__}: {why}"}] if why else task.result()
+                for key, result in zip(keys, found):
+                    trace, setting = jobs[key]
+                    row = {"trace": trace, "setting": setting, **result}
+                    if "error" not in row:
+                        _keep(folder / f"{key}.json", row)
+                    rows[key] = row
                 task.release()
                 if done:
                     done(len(rows), len(jobs))
@@ -84,13 +102,29 @@ def replays(
     return _table_of(table, library)
 
 
-def _replay(trace: str, setting: str, options: dict[str, Any]) -> dict[str, Any]:
-    """One replay, in a worker."""
+def _together(missing: list[str], jobs: dict[str, tuple[str, str]], cpus: int) -> Iterable[list[str]]:
+    """Puts jobs of one recording together: they share its opening state. Few enough that every CPU has work to the end."""
+    by_trace: dict[str, list[str]] = {}
+    for key in missing:
+        by_trace.setdefault(jobs[key][0], []).append(key)
+    size = max(1, min(TOGETHER, len(missing) // (4 * cpus)))
+    for keys in by_trace.values():
+        for at in range(0, len(keys), size):
+            yield keys[at : at + size]
+
+
+def _replay(trace: str, settings: list[str], options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Replays of one recording, in a worker."""
     try:
-        engine = Trace(trace).replay(setting, samples=1, **options)["engines"][0]
+        asked = _Options(tuple(settings), None, options["memory"], options["slow_path"], 0.0)
+        # As `Trace.replay` does it, without the tables of what changed meanwhile.
+        engines = Report(_pageyard.Recording(Path(trace)).replay(asked, False, options["opening"], 1, None, None))["engines"]
     except PageyardError as why:
-        return {"error": str(why)}
-    return dict(_numbers(engine))
+        if len(settings) == 1:
+            return [{"error": str(why)}]
+        # One of them is at fault; the others have their rows.
+        return [row for setting in settings for row in _replay(trace, [setting], options)]
+    return [dict(_numbers(engine)) for engine in engines]
 
 
 def _numbers(value: Any, name: str = "") -> Iterable[tuple[str, Any]]:
