@@ -27,7 +27,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 18] = [
+const SCHEMAS: [Schema; 19] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("compare-recordings", "pageyard compare TRACE TRACE --json"),
@@ -36,6 +36,7 @@ const SCHEMAS: [Schema; 18] = [
     schema!("summary-blame", "pageyard summary --blame --json"),
     schema!("summaries", "pageyard summary FOLDER --json"),
     schema!("summary-host", "pageyard summary --host --json"),
+    schema!("summary-stacks", "pageyard summary --stacks --json"),
     schema!("doctor", "pageyard doctor --json"),
     schema!("record", "pageyard record --json"),
     schema!("watch", "pageyard watch --json"),

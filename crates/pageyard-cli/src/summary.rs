@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::{carried, record};
 use clap::Args;
 use pageyard_record::HostSummary;
-use pageyard_record::host::AskedFor;
+use pageyard_record::host::{AskedFor, PAGE_OWNER, Stacks};
 use pageyard_replay::engine::did_you_mean;
 use pageyard_replay::replay::Progress as Doing;
 use pageyard_replay::story::blame;
@@ -21,12 +21,18 @@ use std::time::Duration;
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  pageyard summary busy.trace --rows fleet --as web-17\n  sudo pageyard summary --host"
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  pageyard summary busy.trace --rows fleet --as web-17\n  sudo pageyard summary --host\n  sudo pageyard summary --stacks"
 )]
 pub struct SummaryArguments {
     /// The trace, a folder NAME.trace, or a folder of several [default: the trace built into the command]
     #[arg(conflicts_with = "host")]
     trace: Option<PathBuf>,
+
+    /// Say which stacks keep pageblocks from becoming huge frames, by Linux's page_owner: this host's, or a copy of
+    /// another's in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = PAGE_OWNER)]
+    #[arg(conflicts_with_all = ["trace", "host", "blame", "rows"])]
+    stacks: Option<PathBuf>,
 
     /// Say who keeps pageblocks from becoming huge frames at the end of the recording
     #[arg(long, conflicts_with = "host")]
@@ -63,6 +69,14 @@ impl SummaryArguments {
         if self.host {
             let host = HostSummary::collect(self.asked_for()?)?;
             return if json { print_json(&host.document()) } else { print(&host.to_string()) };
+        }
+        if let Some(path) = &self.stacks {
+            let mut progress = Progress::new();
+            let stacks = Stacks::read(path, &mut |bytes| {
+                progress.wait(&format!("reading stacks: {} MB", bytes / 1_000_000));
+            })?;
+            drop(progress);
+            return if json { print_json(&stacks.document()) } else { print(&stacks.to_string()) };
         }
         if let Some(folder) = &self.trace
             && let Some(several) = several::traces_in(folder)

@@ -6,7 +6,7 @@
 use crate::PAGEYARD;
 use pageyard_documents::schemas;
 use pageyard_record::export::ExportDocument;
-use pageyard_record::host::HostDocument;
+use pageyard_record::host::{HostDocument, StacksDocument};
 use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
 use pageyard_record::record::reports::ReportsDocument;
@@ -36,6 +36,7 @@ fn generated() -> Vec<Value> {
         schema::<BlameDocument<'_>>(),
         schema::<SeveralDocument>(),
         schema::<HostDocument<'_>>(),
+        schema::<StacksDocument<'_>>(),
         schema::<DoctorDocument<'_>>(),
         schema::<RecordDocument<'_>>(),
         schema::<WatchDocument<'_>>(),

@@ -10,6 +10,7 @@ use pageyard_trace::source::reason;
 use pageyard_trace::{HugeFrames, Pageblocks, TraceError, ZoneFragmentation};
 use serde::Serialize;
 
+use super::allocinfo::{self, AllocationSite};
 use super::answer::{self, Answer};
 use super::asked::AskedFor;
 use super::compactable::Compactable;
@@ -92,6 +93,8 @@ pub struct HostSummary {
     pub slab: Option<Largest<SlabCache>>,
     /// The largest callers of `vmalloc`, where `vmallocinfo` could be read.
     pub vmalloc: Option<Largest<VmallocCaller>>,
+    /// The places in the kernel's source that hold most, where `allocinfo` is there and could be read.
+    pub sites: Option<Largest<AllocationSite>>,
     /// Memory that the kernel counts by use, whatever marks its frames have.
     pub counted: Vec<Culprit>,
     /// Pageblocks by migratetype, where `pagetypeinfo` could be read.
@@ -128,6 +131,9 @@ impl HostSummary {
         let meminfo = host.text("meminfo", whole, "what the kernel's own memory is used for");
         let slab = host.text("slabinfo", slabinfo::parse, "the largest object caches");
         let vmalloc = host.text("vmallocinfo", vmallocinfo::parse, "the largest callers of vmalloc");
+        // Most kernels are built without it.
+        let profiled = proc.join("allocinfo").exists();
+        let sites = profiled.then(|| host.text("allocinfo", allocinfo::parse, "what each place allocated"));
         // A kernel without sockets has none.
         let sockstat = std::fs::read_to_string(proc.join("net/sockstat")).unwrap_or_default();
         let path = proc.join("kpageflags");
@@ -167,6 +173,7 @@ impl HostSummary {
                 .map(|(picture, info)| Compactable::of(&picture.snapshot, info)),
             slab,
             vmalloc,
+            sites: sites.flatten(),
             counted: counted(vmstat.as_ref(), meminfo.as_deref()),
             pagetypes,
             vmstat,

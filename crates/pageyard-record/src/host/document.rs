@@ -7,6 +7,7 @@ use pageyard_trace::{Document, Pageblocks, ZonePageblocks};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::allocinfo::AllocationSite;
 use super::answer::Answer;
 use super::collect::{HostSummary, HostTotals, HostZone};
 use super::compactable::{ASSUMPTIONS, Compactable};
@@ -61,6 +62,9 @@ pub struct HostDocument<'a> {
     /// The largest callers of `vmalloc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vmalloc_callers: Option<&'a Largest<VmallocCaller>>,
+    /// The places in the kernel's source that hold most; omitted without allocation profiling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation_sites: Option<&'a Largest<AllocationSite>>,
     /// Frames that the kernel counts by use, whatever marks they have: `shmem`, `mlocked`, `hugetlb` and so on.
     pub counted_frames: Counts,
     /// Memory that no counter shows.
@@ -113,6 +117,7 @@ impl HostSummary {
             }),
             slab_caches: self.slab.as_ref(),
             vmalloc_callers: self.vmalloc.as_ref(),
+            allocation_sites: self.sites.as_ref(),
             counted_frames: self.counted.iter().map(|counted| (counted.name, counted.frames)).collect(),
             not_counted: NOT_COUNTED,
             pageblocks_by_migratetype: self.pagetypes.as_ref().map(ZonePageblocks::all),

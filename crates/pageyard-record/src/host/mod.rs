@@ -1,5 +1,6 @@
 //! This host's physical memory now.
 
+mod allocinfo;
 mod answer;
 mod asked;
 mod collect;
@@ -13,9 +14,11 @@ mod largest;
 mod questions;
 mod slabinfo;
 mod snapshot_cost;
+mod stacks;
 mod text;
 mod vmallocinfo;
 
+pub use allocinfo::AllocationSite;
 pub use answer::Answer;
 pub use asked::AskedFor;
 pub use collect::{HostSummary, HostTotals, HostZone, Watermarks};
@@ -30,4 +33,5 @@ pub use questions::HostAnswers;
 pub(crate) use questions::{pageblocks_now, settings};
 pub use slabinfo::SlabCache;
 pub use snapshot_cost::snapshot_cost_now;
+pub use stacks::{PAGE_OWNER, StackDocument, StackShare, Stacks, StacksDocument};
 pub use vmallocinfo::VmallocCaller;

@@ -170,6 +170,16 @@ impl HostSummary {
             others(&mut grid, vmalloc.others, vmalloc.other_frames);
             write!(f, "{grid}")?;
         }
+        if let Some(sites) = self.sites.as_ref().filter(|sites| !sites.largest.is_empty()) {
+            writeln!(f, "\nThe places in the kernel's source that hold most (allocation profiling)")?;
+            let mut grid = Grid::new(["", "frames", "size", "allocations"]);
+            for site in &sites.largest {
+                let name = site.site.clone();
+                grid.row([name, grouped(site.frames), size(site.frames), grouped(site.allocations)]);
+            }
+            others(&mut grid, sites.others, sites.other_frames);
+            write!(f, "{grid}")?;
+        }
         let counted: Vec<_> = self.counted.iter().filter(|counted| counted.frames > 0).collect();
         if !counted.is_empty() {
             writeln!(f, "\nMemory by use, as far as the kernel counts (contained in the kinds above)")?;
