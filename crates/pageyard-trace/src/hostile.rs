@@ -23,6 +23,7 @@ use crate::reader::{EventReader, event_columns};
 use crate::samples::{HostSample, SampleReader};
 use crate::snapshot::{FrameKind, Run, Snapshot};
 use crate::source::Input;
+use crate::thread_names::ThreadNames;
 use crate::writer::{MovesWriter, SamplesWriter, TraceWriter, schema, write_events};
 
 /// A reader, by its name in `fuzz/`.
@@ -35,13 +36,14 @@ pub struct Target {
 }
 
 /// Every reader.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "events", read: events },
     Target { name: "snapshot", read: snapshot },
     Target { name: "free_lists", read: free_lists },
     Target { name: "moves", read: moves },
     Target { name: "samples", read: samples },
     Target { name: "meta", read: meta },
+    Target { name: "thread_names", read: thread_names },
     Target { name: "proctext", read: proctext },
     Target { name: "kernel_log", read: kernel_log },
 ];
@@ -109,6 +111,11 @@ pub fn meta(bytes: &[u8]) {
     presentable(Meta::read(&input(bytes)));
 }
 
+/// Reads `thread_names.json`.
+pub fn thread_names(bytes: &[u8]) {
+    presentable(ThreadNames::read(&input(bytes)));
+}
+
 /// Reads each of the texts of `/proc`.
 pub fn proctext(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -135,6 +142,7 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
         "free_lists" => vec![with_trace(|folder| folder.join("free_lists.parquet"))],
         "moves" => vec![with_trace(|folder| folder.join("moves.parquet"))],
         "samples" => vec![with_trace(|folder| folder.join("samples.parquet"))],
+        "thread_names" => vec![br#"{"1": "systemd", "812": "cc1"}"#.to_vec(), b"{}".to_vec()],
         "meta" => vec![with_trace(|folder| folder.join("meta.json"))],
         "proctext" => {
             let texts = some_texts();

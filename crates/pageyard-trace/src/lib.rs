@@ -46,6 +46,7 @@ mod snapshot;
 pub mod source;
 mod summary;
 pub mod text;
+mod thread_names;
 mod trace;
 mod trust;
 mod whole_file;
@@ -75,6 +76,7 @@ pub use summary::{
     TotalsOfOne,
 };
 pub use text::{grouped, shown};
+pub use thread_names::ThreadNames;
 pub use trace::Trace;
 pub use trust::{ReplayTrust, Trust, TrustLevel, lost_pct, lost_sentence};
 pub use whole_file::WholeFile;

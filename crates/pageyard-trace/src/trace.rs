@@ -18,6 +18,7 @@ use crate::samples::{SAMPLES, SampleReader};
 use crate::snapshot::Snapshot;
 use crate::source::{Input, Source, reason};
 use crate::text::shown;
+use crate::thread_names::{THREAD_NAMES, ThreadNames};
 
 /// The file that holds the events.
 pub(crate) const EVENTS: &str = "events.parquet";
@@ -184,6 +185,16 @@ impl Trace {
     /// When the file is there but damaged or inconsistent.
     pub fn free_lists(&self) -> Result<Option<Vec<FreeBlock>>, TraceError> {
         self.open_checked(FREE_LISTS)?.map(FreeBlock::read).transpose()
+    }
+
+    /// Reads the names of threads; none where the recording was not asked to keep them.
+    ///
+    /// # Errors
+    /// When the file is there but damaged.
+    pub fn thread_names(&self) -> Result<ThreadNames, TraceError> {
+        let names =
+            self.inner.source.open(THREAD_NAMES)?.map(|input| ThreadNames::read(&input)).transpose()?;
+        Ok(names.unwrap_or_default())
     }
 
     fn snapshot(&self, file: &'static str) -> Result<Option<Snapshot>, TraceError> {

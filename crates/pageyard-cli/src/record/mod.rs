@@ -24,7 +24,7 @@ const LONGEST_SAMPLE_MS: u64 = 3_600_000;
 /// Records the requests to this host's page allocator, until Ctrl-C, for a time, or while a command runs.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n  sudo pageyard record -o busy.trace --sample-ms 50 -- ./job\n\nNo process name, path or host name is kept. docs/recording.md says what is, and what it costs."
+    after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n  sudo pageyard record -o busy.trace --sample-ms 50 -- ./job\n  sudo pageyard record --names -o busy.trace -- make -j8\n\nNo process name, path or host name is kept, unless --names asks for names of threads. docs/recording.md says what is, and what it costs."
 )]
 pub struct Record {
     /// Where the trace goes: a folder that does not exist yet
@@ -43,6 +43,11 @@ pub struct Record {
     /// Let the kernel write into perf's buffers, as on hosts that have no other; an event costs about twice as much
     #[arg(long)]
     perf_buffers: bool,
+
+    /// Keep the names of the threads that ask for memory, so that blame names them; they stay in a file of their own,
+    /// which can be deleted before the recording is passed on
+    #[arg(long)]
+    names: bool,
 
     /// Record while this command runs; its exit status becomes this command's
     #[arg(last = true, value_name = "COMMAND")]
@@ -69,7 +74,10 @@ impl Record {
         let signals = Signals::catch(!self.command.is_empty())?;
         let every = (self.sample_ms > 0).then(|| Duration::from_millis(self.sample_ms));
         let through = if self.perf_buffers { Through::Perf } else { Through::Cheapest };
-        let recorder = Recorder::prepare_through(&self.output, through)?.sample_every(every)?;
+        let mut recorder = Recorder::prepare_through(&self.output, through)?.sample_every(every)?;
+        if self.names {
+            recorder = recorder.with_names();
+        }
         if let Some(signal) = signals.stopped() {
             return Ok(self.never_began(signal));
         }

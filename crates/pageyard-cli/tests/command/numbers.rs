@@ -240,6 +240,7 @@ fn a_recording() {
         }),
         event_ns: Some(393.2),
         overhead: Some(0.2134),
+        thread_names: Some(812),
         priority_raised: Some(false),
         partial: Some("the disk is full"),
         exit_status: Some(9),
@@ -251,6 +252,7 @@ fn a_recording() {
         "20,732 alloc, 19,978 free",
         "77 rows",
         "1,203 samples",
+        "812 threads",
         "priority",
         "disk is full",
     ] {

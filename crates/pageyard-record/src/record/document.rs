@@ -74,6 +74,9 @@ pub struct RecordDocument<'a> {
     /// The share of the host's processor time that recorder and events took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
+    /// Threads whose names are in `thread_names.json`; omitted if they were not to be kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_names: Option<u64>,
     /// Whether the recorder's priority could be raised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_raised: Option<bool>,
@@ -154,6 +157,7 @@ impl Recorded {
             }),
             event_ns: overhead.map(|(ns, _)| ns),
             overhead: overhead.map(|(_, all)| all),
+            thread_names: self.names,
             priority_raised: self.raised,
             partial: self.partial.as_deref(),
             exit_status,

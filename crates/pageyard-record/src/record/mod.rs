@@ -13,6 +13,7 @@ mod fd;
 mod fexit;
 mod host;
 mod instance;
+mod names;
 mod priority;
 mod recorded;
 pub mod reports;
@@ -42,6 +43,7 @@ use pageyard_trace::{Trace, TraceError, TraceWriter};
 
 use buffers::Buffers;
 use fexit::MoveProbe;
+use names::Names;
 use priority::Raised;
 use rings::Seen;
 use sampler::Sampler;
@@ -83,6 +85,7 @@ pub struct Recorder {
     event_ns: Option<f64>,
     writer: TraceWriter,
     sampler: Option<Sampler>,
+    names: Option<Names>,
 }
 
 impl Recorder {
@@ -109,7 +112,18 @@ impl Recorder {
         let watch = MoveProbe::open(&cpus);
         let event_ns = cost::of_an_event(&mut buffers);
         let sampler = Some(Sampler::open(SAMPLE_EVERY)?);
-        Ok(Recorder { kernel, cpus, tracepoints, decoder, buffers, watch, event_ns, writer, sampler })
+        Ok(Recorder {
+            kernel,
+            cpus,
+            tracepoints,
+            decoder,
+            buffers,
+            watch,
+            event_ns,
+            writer,
+            sampler,
+            names: None,
+        })
     }
 
     /// Sets how often the host's free blocks, per-CPU lists and counters are read; `None` for never. The default is
@@ -120,6 +134,13 @@ impl Recorder {
     pub fn sample_every(mut self, every: Option<Duration>) -> Result<Recorder, RecordError> {
         self.sampler = every.map(Sampler::open).transpose()?;
         Ok(self)
+    }
+
+    /// Keeps the names of the threads that ask for memory, in a file of their own.
+    #[must_use]
+    pub fn with_names(mut self) -> Recorder {
+        self.names = Some(Names::new(Path::new("/proc"), self.tracepoints.root()));
+        self
     }
 
     /// Starts to record and takes the first snapshot of memory. From here on, a recorder that is killed leaves a folder
@@ -195,6 +216,7 @@ impl Recorder {
             lists,
             seen,
             sampler,
+            names: self.names,
         };
         if let Some(sample) = first {
             running.sink.sample(sample);
@@ -228,6 +250,7 @@ pub struct Running {
     lists: Result<ListedBlocks, String>,
     seen: Seen,
     sampler: Option<Sampler>,
+    names: Option<Names>,
 }
 
 impl Running {
@@ -289,6 +312,7 @@ impl Running {
             raised,
             watch,
             lists,
+            names,
             ..
         } = self;
         let (kind, not_cheapest) = buffers.kind();
@@ -301,6 +325,10 @@ impl Running {
         let mut failure = unwritten.or(sorted);
         if failure.is_none() {
             failure = written.flush().err();
+        }
+        let names = names.map(Names::known);
+        if let Some(names) = &names {
+            failure = failure.or(written.writer.thread_names(names).err());
         }
         meta.lost = seen.lost.max(counted + unseen);
         meta.moves_by = watch.as_ref().ok().map(|watch| watch.function().to_owned());
@@ -326,6 +354,7 @@ impl Running {
             own_seconds: (own - self.own) as f64 / 1e9,
             event_ns: self.event_ns,
             missing: self.tracepoints.missing(),
+            names: names.map(|names| names.len() as u64),
             raised: raised.map(|raised| raised.is()),
             partial: meta.partial.clone(),
         };
@@ -358,7 +387,7 @@ impl Running {
         if self.has_failed() {
             return;
         }
-        let Running { buffers, watch, decoder, sorter, sink, seen, .. } = self;
+        let Running { buffers, watch, decoder, sorter, sink, seen, names, .. } = self;
         let scratch = &self.scratch;
         let mut result = Ok(());
         buffers.drain(host::now_ns(), seen, &mut |raw, time, cpu, seen| {
@@ -366,6 +395,9 @@ impl Running {
                 Ok(entry) => {
                     if let Some(n) = seen.by_kind.get_mut(entry.known as usize) {
                         *n += 1;
+                    }
+                    if let Some(names) = names {
+                        names.see(entry.tid);
                     }
                     sorter.push(entry);
                 }
@@ -378,6 +410,9 @@ impl Running {
         });
         if let Ok(watch) = watch {
             watch.drain(host::now_ns(), decoder, seen, &mut |entry| sorter.push(entry));
+        }
+        if let Some(names) = names {
+            names.look(|number| decoder.host_thread(number));
         }
         self.lost.store(seen.lost, Ordering::Relaxed);
         match result {

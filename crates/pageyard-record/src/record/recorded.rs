@@ -53,6 +53,8 @@ pub struct Recorded {
     pub event_ns: Option<f64>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,
+    /// Threads whose names are kept; `None` where that was not asked for.
+    pub names: Option<u64>,
     /// Whether the recorder's priority could be raised; `None` where that was not requested.
     pub raised: Option<bool>,
     /// Why the recording ended early, if it did; the trace has what was written until then.

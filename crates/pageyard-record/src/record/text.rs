@@ -54,6 +54,13 @@ impl RecordDocument<'_> {
         if let Some(why) = self.percpu_lists_not_read {
             let _ = writeln!(out, "  that of the per-CPU lists is not: {why}");
         }
+        if let Some(names) = self.thread_names {
+            let _ = writeln!(
+                out,
+                "  the names of {} threads are in thread_names.json: delete it before you pass the recording on",
+                grouped(names)
+            );
+        }
         if let Some(samples) = self.samples {
             let _ = writeln!(
                 out,

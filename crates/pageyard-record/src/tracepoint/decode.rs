@@ -53,6 +53,8 @@ pub(crate) struct Decoder {
     tids: HashMap<u32, u32, BuildHasherDefault<NumberHasher>>,
     /// The thread looked up last: neighbours in a buffer are mostly of one thread.
     last_tid: Option<(u32, u32)>,
+    /// The host's threads, by number.
+    threads: Vec<u32>,
     /// The first frame number past memory.
     memory_end: u64,
 }
@@ -249,6 +251,11 @@ impl Decoder {
             && entry.pfn.checked_add(frames).is_some_and(|end| end <= self.memory_end)
     }
 
+    /// Returns which thread of the host has a number in the trace.
+    pub(crate) fn host_thread(&self, number: u32) -> Option<u32> {
+        self.threads.get(number as usize).copied()
+    }
+
     /// Returns the number that a thread has in the trace.
     #[inline]
     fn renumber(&mut self, tid: u32) -> Option<u32> {
@@ -260,7 +267,10 @@ impl Decoder {
         let next = self.tids.len();
         let number = match self.tids.get(&tid) {
             Some(&number) => number,
-            None if next < MAX_TIDS => *self.tids.entry(tid).or_insert(next as u32),
+            None if next < MAX_TIDS => {
+                self.threads.push(tid);
+                *self.tids.entry(tid).or_insert(next as u32)
+            }
             None => return None,
         };
         self.last_tid = Some((tid, number));

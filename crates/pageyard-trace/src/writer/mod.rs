@@ -26,6 +26,7 @@ use crate::reader::{event_columns, impossible};
 use crate::samples::SAMPLES;
 use crate::snapshot::{MAX_FRAMES, Snapshot};
 use crate::source::Source;
+use crate::thread_names::{THREAD_NAMES, ThreadNames};
 use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
 use rows::{write_free_lists, write_snapshot};
@@ -133,6 +134,17 @@ impl TraceWriter {
     /// [`TraceError::Inconsistent`] for a block that a reader would refuse; [`TraceError::Unwritable`].
     pub fn free_lists(&self, blocks: &[FreeBlock]) -> Result<(), TraceError> {
         write_free_lists(&self.temporary.path().join(FREE_LISTS), &self.label(FREE_LISTS), blocks)
+    }
+
+    /// Writes the names of threads, where the recording is to keep them.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub fn thread_names(&self, names: &ThreadNames) -> Result<(), TraceError> {
+        let label = self.label(THREAD_NAMES);
+        let text = serde_json::to_vec_pretty(names)
+            .map_err(|e| TraceError::Unwritable { file: label.clone(), why: e.to_string() })?;
+        fs::write(self.temporary.path().join(THREAD_NAMES), text).map_err(|e| refused(&label, &e))
     }
 
     /// Returns how many events were pushed.
