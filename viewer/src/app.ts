@@ -3,7 +3,7 @@ import type { Decoder } from "./decoder";
 import type { LineState, Markers, Series } from "./state";
 import { momentAt, type LineRef, type Story } from "./story";
 
-export const COLOURINGS = ["state", "type", "occupancy", "age", "owner", "zone"] as const;
+export const COLOURINGS = ["state", "type", "occupancy", "age", "owner", "zone", "snapshot"] as const;
 export type Colouring = (typeof COLOURINGS)[number];
 export const GROUPS = ["what", "owner", "thread", "gfp", "context", "class"] as const;
 export type Group = (typeof GROUPS)[number];
@@ -23,6 +23,9 @@ export interface View {
   /** The times of the charts. */
   from: number;
   to: number;
+  /** The range of time that is added up, from a moment to a later one; -1 for none. */
+  start: number;
+  stop: number;
   find: string;
 }
 
@@ -56,7 +59,7 @@ export class App {
     this.view = {
       time: 0,
       a: 0,
-      b: -1,
+      b: this.second,
       colour: "state",
       group: "what",
       selected: -1,
@@ -64,8 +67,15 @@ export class App {
       count: story.pageblocks,
       from: 0,
       to: this.end,
+      start: -1,
+      stop: -1,
       find: "",
     };
+  }
+
+  /** The line that stands beside the first unless another is asked for: that of a second recording, or -1. */
+  get second(): number {
+    return this.lines.findIndex((line, i) => i > 0 && line.ref.kind === "recorded");
   }
 
   /** The time of the last moment. */
@@ -75,6 +85,12 @@ export class App {
 
   get moment(): number {
     return momentAt(this.story, this.view.time);
+  }
+
+  /** The moments that the brushed range goes from and to, where there is one. */
+  get brushed(): [number, number] | null {
+    const { start, stop } = this.view;
+    return stop > start ? [momentAt(this.story, start), momentAt(this.story, stop)] : null;
   }
 
   get a(): Line {
@@ -141,6 +157,12 @@ export class App {
     const width = Math.min(this.end, Math.max(least, view.to - view.from));
     view.from = Math.min(this.end - width, Math.max(0, view.from));
     view.to = view.from + width;
+    // A range begins and ends with a moment: between two nothing is known.
+    const step = story.resolution_ns;
+    const start = Math.max(0, Math.floor(view.start / step) * step);
+    const stop = Math.min(this.end, Math.ceil(view.stop / step) * step);
+    const brushes = view.start >= 0 && view.stop > view.start && stop > start;
+    [view.start, view.stop] = brushes ? [start, stop] : [-1, -1];
     if (!this.lines[view.a]) view.a = 0;
     if (!this.lines[view.b] || view.b === view.a) view.b = -1;
     if (!(view.selected >= 0 && view.selected < story.pageblocks)) view.selected = -1;

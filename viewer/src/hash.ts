@@ -9,12 +9,13 @@ export function toHash(app: App): string {
   const parts = new URLSearchParams();
   parts.set("t", String(view.time));
   if (view.a !== 0) parts.set("line", app.a.ref.id);
-  if (app.b) parts.set("with", app.b.ref.id);
+  if (app.b || app.second >= 0) parts.set("with", app.b?.ref.id ?? "");
   if (view.colour !== "state") parts.set("colour", view.colour);
   if (view.group !== "what") parts.set("by", view.group);
   if (view.selected >= 0) parts.set("pageblock", String(view.selected));
   if (view.count !== story.pageblocks) parts.set("map", `${view.first}-${view.first + view.count - 1}`);
   if (view.from !== 0 || view.to !== app.end) parts.set("span", `${Math.round(view.from)}-${Math.round(view.to)}`);
+  if (view.stop > view.start) parts.set("range", `${view.start}-${view.stop}`);
   if (view.find !== "") parts.set("find", view.find);
   return `#${parts.toString()}`;
 }
@@ -31,6 +32,7 @@ export function fromHash(app: App, hash: string): View {
   const line = (key: string): number => app.lines.findIndex(({ ref }) => ref.id === parts.get(key));
   const map = pair(parts.get("map"));
   const shown = pair(parts.get("span"));
+  const range = pair(parts.get("range"));
   const colour = parts.get("colour") as Colouring;
   const group = parts.get("by") as Group;
   const time = Number(parts.get("t"));
@@ -39,7 +41,7 @@ export function fromHash(app: App, hash: string): View {
     // The end shows at once what changed.
     time: parts.has("t") && Number.isFinite(time) ? time : app.end,
     a: Math.max(0, line("line")),
-    b: line("with"),
+    b: parts.has("with") ? line("with") : app.second,
     colour: COLOURINGS.includes(colour) ? colour : "state",
     group: GROUPS.includes(group) ? group : "what",
     selected: selected !== null && /^\d+$/.test(selected) ? Number(selected) : -1,
@@ -47,6 +49,8 @@ export function fromHash(app: App, hash: string): View {
     count: map ? map[1] - map[0] + 1 : story.pageblocks,
     from: shown ? shown[0] : 0,
     to: shown ? shown[1] : app.end,
+    start: range ? range[0] : -1,
+    stop: range ? range[1] : -1,
     find: parts.get("find") ?? "",
   };
 }

@@ -2,7 +2,7 @@
 import type { App } from "./app";
 import { byId } from "./dom";
 import type { Player } from "./play";
-import { jumpToFailure, show, step, zoomTime } from "./timeline";
+import { brush, jumpToFailure, show, step, zoomTime } from "./timeline";
 
 /** Whether an element has its own use for keys. */
 function typing(target: EventTarget | null): boolean {
@@ -32,6 +32,9 @@ export function keyboard(app: App, player: Player): void {
     else if (event.key === "-") zoomTime(app, 2);
     else if (event.key === "n") jumpToFailure(app, 1);
     else if (event.key === "p") jumpToFailure(app, -1);
+    else if (event.key === "[") brush(app, "start");
+    else if (event.key === "]") brush(app, "stop");
+    else if (event.key === "Backspace") app.set({ start: -1, stop: -1 });
     else if (event.key === "/") byId("find").focus();
     else if (event.key === "?") open();
     else return;

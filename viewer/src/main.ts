@@ -14,6 +14,7 @@ import { Maps } from "./maps";
 import { Now } from "./now";
 import { lostByOwner, weigh } from "./owners";
 import { Player } from "./play";
+import { Brushed } from "./brushed";
 import { Search } from "./search";
 import { compareSentence, headSentence, trustSentence } from "./sentence";
 import { LineState, type Markers, type Series, type Totals } from "./state";
@@ -130,6 +131,7 @@ async function start(): Promise<void> {
   new Maps(app);
   new Timeline(app);
   new Now(app);
+  new Brushed(app);
   new Details(app);
   new BlameTable(app);
   new Search(app, () => showTab("tab-search"));

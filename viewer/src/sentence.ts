@@ -5,21 +5,21 @@ import { whatOf } from "./owners";
 import { NONE, type Owner } from "./story";
 import { counted, number, span, time } from "./text";
 
-/** Pageblocks lost at the end and not at the opening, by owner; the last entry counts those without one. */
-async function newlyLost(app: App, line: Line): Promise<{ total: number; back: number; by: Uint32Array }> {
-  const { state, ref } = line;
-  await state.load(0);
-  const last = await state.load(ref.segments.length - 1);
+/** Pageblocks lost at moment `to` and not at moment `from`, by owner; the last entry counts those without one. */
+async function newlyLost(app: App, line: Line, from: number, to: number): Promise<{ total: number; back: number; by: Uint32Array }> {
+  const first = await line.state.at(from);
+  const last = await line.state.at(to);
   const by = new Uint32Array(app.story.owners.length + 1);
   let total = 0;
   let back = 0;
   for (let pageblock = 0; pageblock < app.story.pageblocks; pageblock++) {
-    const row = last.last[pageblock];
-    const lost = last.condition[row] === LOST;
-    if (state.opening![pageblock] === 1) back += lost ? 0 : 1;
+    const row = last.rows[pageblock];
+    const lost = last.segment.condition[row] === LOST;
+    if (first.segment.condition[first.rows[pageblock]] === LOST) back += lost ? 0 : 1;
     else if (lost) {
       total++;
-      by[last.owner[row] === NONE ? app.story.owners.length : last.owner[row]]++;
+      const owner = last.segment.owner[row];
+      by[owner === NONE ? app.story.owners.length : owner]++;
     }
   }
   return { total, back, by };
@@ -90,12 +90,21 @@ export function trustSentence(app: App): string[] {
 /** The sentence of the line shown; every second part is what to read first. */
 export async function headSentence(app: App, line: Line): Promise<string[]> {
   if (doubted(app, line)) return ["What is shown of this line is not what happened, and nothing is concluded from it."];
-  const { total, back, by } = await newlyLost(app, line);
+  const { total, back, by } = await newlyLost(app, line, 0, app.story.moments - 1);
   const before = line.series.lost[0];
   const [went, low] = huge(app, line);
   const lost = `${total === 0 ? "no pageblock" : number(total)} of ${number(app.story.pageblocks)}${total === 0 ? "" : " pageblocks"} ${total < 2 ? "was" : "were"} lost to huge frames`;
   const known = `; ${number(before)} ${before === 1 ? "was" : "were"} lost before the recording${back > 0 ? `, of which ${number(back)} came back` : ""}; `;
-  return [`In ${span(app.story.duration_ns)} `, went, `${low}; `, lost, `${total === 0 ? "" : blamed(app, total, by)}${known}`, failed(app, line), "."];
+  return [`In ${span(line.ref.duration_ns ?? app.story.duration_ns)} `, went, `${low}; `, lost, `${total === 0 ? "" : blamed(app, total, by)}${known}`, failed(app, line), "."];
+}
+
+/** What became of pageblocks from one moment to another, and by whom. */
+export async function betweenSentence(app: App, line: Line, from: number, to: number): Promise<string> {
+  if (doubted(app, line)) return "Nothing is concluded from this line.";
+  const { total, back, by } = await newlyLost(app, line, from, to);
+  const returned = back > 0 ? `; ${number(back)} came back` : "";
+  if (total === 0) return `${line.ref.label}: no pageblock became lost to huge frames${returned}.`;
+  return `${line.ref.label}: ${counted(total, "pageblock")} became lost to huge frames${blamed(app, total, by)}${returned}.`;
 }
 
 /** How the lines differ at the end; empty when there is one. */

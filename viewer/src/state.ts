@@ -177,12 +177,18 @@ export class LineState {
 
   /** The same at any moment, beside what is shown. */
   async totalsAt(moment: number): Promise<Totals> {
+    const { segment, rows } = await this.at(moment);
+    return totalsOf(segment, rows);
+  }
+
+  /** Which row stands for each pageblock at any moment, beside what is shown. */
+  async at(moment: number): Promise<{ segment: Segment; rows: Uint32Array }> {
     const segment = await this.load(this.segmentAt(moment));
     const rows = new Uint32Array(this.story.pageblocks);
     for (let i = 0; i < rows.length; i++) rows[i] = i;
     const target = segment.upTo[moment - segment.from];
     for (let i = 0; i < target; i++) rows[segment.pageblock[i]] = rows.length + i;
-    return totalsOf(segment, rows);
+    return { segment, rows };
   }
 }
 

@@ -49,6 +49,8 @@ export interface LineRef {
   id: string;
   label: string;
   kind: string;
+  /** How long the line's recording is, where that is not the story's length. */
+  duration_ns: number | null;
   segments: SegmentRef[];
   frames: { moment: number; chunk: Chunk }[];
   series: { chunk: Chunk };
@@ -201,6 +203,7 @@ function line(value: unknown, moments: number, pageblocks: number): LineRef {
     id: text(from, "id"),
     label: name(from, "label"),
     kind: text(from, "kind"),
+    duration_ns: from.duration_ns === undefined ? null : count(from, "duration_ns"),
     segments,
     frames: list(from, "frames").map((entry) => {
       const part = object(entry, "a keyframe");

@@ -9,23 +9,27 @@ export class Timeline {
   private readonly box = byId("timeline");
   private readonly lanes = el("canvas", { class: "lanes", "aria-hidden": "true" });
   private readonly head = el("div", { class: "playhead", "aria-hidden": "true" });
+  private readonly brush = el("div", { class: "brush", "aria-hidden": "true" });
   private readonly shown = byId("span");
   private readonly charts: Charts;
   private dragging = false;
+  /** The time at which brushing a range began, while it goes on. */
+  private anchor: number | null = null;
 
   constructor(private readonly app: App) {
     this.charts = new Charts(app, byId("charts"));
     byId("lanes").append(this.lanes);
-    this.box.append(this.head);
+    this.box.append(this.brush, this.head);
     this.box.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       this.dragging = true;
+      this.anchor = event.shiftKey ? this.timeAt(event) : null;
       this.box.setPointerCapture(event.pointerId);
       this.box.focus({ preventScroll: true });
-      this.scrub(event);
+      this.drag(event);
     });
     this.box.addEventListener("pointermove", (event) => {
-      if (this.dragging) this.scrub(event);
+      if (this.dragging) this.drag(event);
     });
     this.box.addEventListener("pointerup", () => (this.dragging = false));
     this.box.addEventListener("pointercancel", () => (this.dragging = false));
@@ -42,7 +46,9 @@ export class Timeline {
       if (changed.has("from") || changed.has("to") || changed.has("size")) this.charts.zoom();
       if (changed.has("theme")) this.charts.redraw();
       if (["from", "to", "size", "theme", "a", "b"].some((key) => changed.has(key as "from"))) this.drawLanes();
-      if (changed.has("time") || changed.has("from") || changed.has("to") || changed.has("size")) this.drawHead();
+      const moved = changed.has("from") || changed.has("to") || changed.has("size");
+      if (moved || changed.has("time")) this.drawHead();
+      if (moved || changed.has("start") || changed.has("stop")) this.drawBrush();
     });
     this.box.setAttribute("aria-valuemin", "0");
     this.box.setAttribute("aria-valuemax", String(app.story.moments - 1));
@@ -69,6 +75,15 @@ export class Timeline {
     this.box.setAttribute("aria-valuetext", `${time(app.view.time)} of ${time(app.end)}`);
   }
 
+  private drawBrush(): void {
+    const { start, stop, from, to } = this.app.view;
+    const { left, width } = this.charts.area;
+    const x = (time: number): number => left + Math.min(1, Math.max(0, (time - from) / (to - from))) * width;
+    this.brush.hidden = stop <= start || stop < from || start > to;
+    this.brush.style.left = `${x(start).toFixed(1)}px`;
+    this.brush.style.width = `${(x(stop) - x(start)).toFixed(1)}px`;
+  }
+
   private timeAt(event: MouseEvent): number {
     const { left, width } = this.charts.area;
     const { from, to } = this.app.view;
@@ -76,8 +91,12 @@ export class Timeline {
     return from + Math.min(1, Math.max(0, share)) * (to - from);
   }
 
-  private scrub(event: PointerEvent): void {
-    this.app.set({ time: this.timeAt(event) });
+  /** Scrubs, or brushes a range. */
+  private drag(event: PointerEvent): void {
+    const time = this.timeAt(event);
+    const { anchor } = this;
+    if (anchor === null) this.app.set({ time });
+    else this.app.set({ start: Math.min(anchor, time), stop: Math.max(anchor, time) });
   }
 
   private wheel(event: WheelEvent): void {
@@ -101,6 +120,13 @@ export function zoomTime(app: App, factor: number, around?: number): void {
 /** Moves by moments, and keeps the time in view. */
 export function step(app: App, moments: number): void {
   show(app, (app.moment + moments) * app.story.resolution_ns);
+}
+
+/** Begins or ends the range that is added up at the time looked at; the other end is that of the time, unless there was one. */
+export function brush(app: App, end: "start" | "stop"): void {
+  const { start, stop, time } = app.view;
+  if (end === "start") app.set({ start: time, stop: stop > time ? stop : app.end });
+  else app.set({ start: start >= 0 && start < time ? start : 0, stop: time });
 }
 
 /** Goes to a time and moves the charts there if they show another. */

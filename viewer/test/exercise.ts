@@ -72,7 +72,7 @@ export async function shownFigures(page: Page, resolution: number, moments: numb
   const written = (value: number): string => value.toLocaleString("en-GB");
   for (let i = 0; i < 4; i++) {
     const moment = Math.floor(random() * moments);
-    await page.evaluate((at) => (location.hash = `#t=${at}`), moment * resolution);
+    await page.evaluate((at) => (location.hash = `#t=${at}&with=`), moment * resolution);
     const want = Object.values(lines).map(({ huge_free, lost, free_frames }) => [huge_free, lost, free_frames].map((values) => written(values![moment])));
     const blamed = want[0][1];
     await page.waitForFunction(([at, figures, total]) => {
@@ -172,7 +172,7 @@ export async function map(page: Page, close?: () => Promise<unknown>): Promise<v
 
 /** Goes through all colourings. */
 export async function colourings(page: Page): Promise<void> {
-  for (const name of ["type", "occupancy", "age", "owner", "zone", "state"]) {
+  for (const name of ["type", "occupancy", "age", "owner", "zone", "snapshot", "state"]) {
     await page.locator(`#colours input[value=${name}]`).check({ force: true });
     await quiet(page);
     assert.ok((await page.locator("#legend li").count()) > 0, `${name} has a legend`);
@@ -189,7 +189,7 @@ export async function lines(page: Page, resolution: number, moments: number, fig
   await page.selectOption("#line-a", String(a));
   await page.selectOption("#line-b", String(b));
   await page.waitForFunction(() => document.querySelectorAll(".pane:not([hidden])").length === 3 && document.getElementById("legend")!.textContent!.includes("lost in both"));
-  await hash(page, /with=/);
+  await hash(page, /with=[^&]/);
   for (const moment of [0, moments >> 1, moments - 1]) {
     await page.evaluate((at) => (location.hash = location.hash.replace(/t=\d+/, `t=${at}`)), moment * resolution);
     const [one, other] = [all[a].lost![moment], all[b].lost![moment]];

@@ -48,6 +48,77 @@ test("scrubbing, playing, zooming, clicking, colourings, two lines", async () =>
   await opened.close();
 });
 
+test("a brushed range adds up what happened in it, for each line", async () => {
+  const opened = await openReady(browser, url);
+  const { page } = opened;
+  assert.ok(await page.locator("#range").isHidden(), "nothing is brushed at first");
+  const box = (await page.locator("#charts .u-over").first().boundingBox())!;
+  const at = (share: number): number => box.x + box.width * share;
+  await page.mouse.move(at(0.25), box.y + 5);
+  await page.keyboard.down("Shift");
+  await page.mouse.down();
+  await page.mouse.move(at(0.5), box.y + 5, { steps: 5 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await hash(page, /range=\d+-\d+/);
+  const [from, to] = /range=(\d+)-(\d+)/.exec(new URL(page.url()).hash)!.slice(1).map((time) => Number(time) / SMALL.resolution_ns);
+  assert.ok(Number.isInteger(from) && Number.isInteger(to), "a range goes from a moment to a moment");
+  assert.ok(Math.abs(from - 64) < 4 && Math.abs(to - 128) < 4, `${from} to ${to} of 256 moments`);
+  const rows = await page.locator("#range-figures tbody tr").evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent!)));
+  const value = (text: string): number => Number(text.replaceAll(",", "").replace("−", "-"));
+  const ids = Object.keys(made.expected.lines);
+  for (const [name, figure] of [["huge free", "huge_free"], ["lost", "lost"], ["free frames", "free_frames"]] as const) {
+    const row = rows.find(([title]) => title === name)!;
+    const changes = ids.map((id) => made.expected.lines[id][figure][to] - made.expected.lines[id][figure][from]);
+    assert.deepEqual(row.slice(1).map(value), changes, name);
+  }
+  // What became of pageblocks in the range agrees with the change of those that are lost.
+  await page.waitForFunction(() => document.getElementById("range-words")!.textContent !== "");
+  const words = (await page.locator("#range-words").textContent())!;
+  const fresh = value(/: ([\d,]+) pageblocks? became lost/.exec(words)?.[1] ?? "0");
+  const back = value(/; ([\d,]+) came back/.exec(words)?.[1] ?? "0");
+  const { lost } = made.expected.lines.recorded;
+  assert.equal(fresh - back, lost[to] - lost[from], words);
+  await accessible(page, "a brushed range");
+  // The same link shows the same range; keys mark one, too, and close it.
+  await page.reload();
+  await page.waitForFunction(() => !document.getElementById("range")!.hidden);
+  await page.keyboard.press("Backspace");
+  await page.locator("#range").waitFor({ state: "hidden" });
+  await page.evaluate((t) => (location.hash = `#t=${t}`), 100 * SMALL.resolution_ns);
+  await page.keyboard.press("[");
+  await page.waitForFunction(() => !document.getElementById("range")!.hidden);
+  await hash(page, new RegExp(`range=${100 * SMALL.resolution_ns}-${255 * SMALL.resolution_ns}`));
+  await page.locator("#range-close").click();
+  await page.locator("#range").waitFor({ state: "hidden" });
+  clean(opened);
+  await opened.close();
+});
+
+test("two recordings open beside each other, and a link can show one alone", async () => {
+  const story = makeStory({ lines: 2 });
+  for (const [at, line] of (story.json.lines as Record<string, unknown>[]).entries()) {
+    line.kind = "recorded";
+    line.label = at === 0 ? "before" : "after";
+    line.duration_ns = at === 0 ? 500_000_000 : 1_020_000_000;
+  }
+  const two = write(withStory(textOf(story.json, story.chunks)));
+  const opened = await openReady(browser, two);
+  const { page } = opened;
+  assert.equal(await page.locator("#line-b").inputValue(), "1");
+  assert.equal(await page.locator("#maps canvas").first().isVisible(), true);
+  await page.waitForFunction(() => document.getElementById("sentence")!.textContent !== "");
+  assert.match((await page.locator("#sentence").textContent())!, /^In 500 ms /);
+  assert.match((await page.locator("#comparison").textContent())!, /after has/);
+  await page.locator("#line-b").selectOption("-1");
+  await hash(page, /with=(&|$)/);
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById("app")!.hidden === false);
+  assert.equal(await page.locator("#line-b").inputValue(), "-1");
+  clean(opened);
+  await opened.close();
+});
+
 test("the sentence at the top is made of the story's numbers", async () => {
   const opened = await openReady(browser, url);
   await opened.page.waitForFunction(() => document.getElementById("sentence")!.textContent !== "");

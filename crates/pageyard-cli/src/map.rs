@@ -7,9 +7,9 @@ use crate::setting::knob;
 use clap::Args;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::Progress as Doing;
-use pageyard_replay::story::tell;
+use pageyard_replay::story::{tell, tell_two};
 use pageyard_replay::text::{bytes, count};
-use pageyard_trace::{WholeFile, shown};
+use pageyard_trace::{Trace, WholeFile, shown};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ const VIEWER: &str = include_str!("../viewer/map.html");
 /// coming back.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard map data/traces/build.trace -o build.html\n  pageyard map busy.trace -o busy.html --engine linux-6.18,pageyard-exclusive\n  pageyard map busy.trace -o busy.html --engine linux-6.18,linux-6.18:fallback=alike"
+    after_help = "Examples:\n  pageyard map data/traces/build.trace -o build.html\n  pageyard map busy.trace -o busy.html --engine linux-6.18,pageyard-exclusive\n  pageyard map busy.trace -o busy.html --engine linux-6.18,linux-6.18:fallback=alike\n  pageyard map before.trace --beside after.trace -o both.html"
 )]
 pub struct Map {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -36,6 +36,10 @@ pub struct Map {
     #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
 
+    /// Show another recording beside it, in place of engines: of the same machine, or of one whose zones lie alike
+    #[arg(long, value_name = "OTHER.trace", conflicts_with_all = ["engine", "set"])]
+    beside: Option<PathBuf>,
+
     /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs`
     /// lists them
     #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
@@ -46,7 +50,9 @@ impl Map {
     /// Runs the verb.
     pub fn run(&self, mut line: CommandLine, json: bool) -> Result<(), Failure> {
         let trace = crate::carried::open(self.trace.as_deref())?;
+        let other = self.beside.as_deref().map(Trace::open).transpose()?;
         let names: Vec<&str> = match &self.engine[..] {
+            [] if other.is_some() => Vec::new(),
             [] => vec![EngineSpec::of_kernel(&trace.meta().kernel)],
             [none] if none == "none" => Vec::new(),
             named => named.iter().map(String::as_str).collect(),
@@ -58,13 +64,19 @@ impl Map {
         // A replay may take long: what is wrong with the file is said before.
         let mut file = WholeFile::create(&self.output)?;
         let mut progress = Progress::new();
-        line.had("--engine", if names.is_empty() { "none".to_owned() } else { names.join(",") });
-        let mut story = tell(&trace, &engines, &mut |doing, done, all| match doing {
+        if other.is_none() {
+            line.had("--engine", if names.is_empty() { "none".to_owned() } else { names.join(",") });
+        }
+        let mut tells = |doing: Doing<'_>, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
             Doing::Recorded => progress.at("following the recording", done, all),
             Doing::Preparing(engine) => progress.wait(&format!("preparing {engine}, {done} s")),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
-        })?;
+        };
+        let mut story = match &other {
+            Some(other) => tell_two(&trace, other, &mut tells)?,
+            None => tell(&trace, &engines, &mut tells)?,
+        };
         let made = line.made();
         story.made_by(&made);
         progress.wait("writing");

@@ -45,6 +45,20 @@ fn a_map_is_one_file_with_the_figures_of_its_document() {
 }
 
 #[test]
+fn two_recordings_are_two_lines_of_one_map() {
+    let folder = empty("map-beside");
+    let path = folder.join("both.html").display().to_string();
+    let (before, after) = (shipped("guest-6.1-net"), shipped("guest-6.1-files"));
+    let map = PAGEYARD.json(&["map", &before, "--beside", &after, "-o", &path, "--json"]);
+    let ids: Vec<&str> =
+        map["lines"].as_array().unwrap().iter().map(|l| l["line"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["guest-6.1-net", "guest-6.1-files"]);
+    assert_eq!(map["name"], "guest-6.1-net beside guest-6.1-files");
+    let refused = PAGEYARD.run(&["map", &before, "--beside", &after, "--engine", "linux-6.1", "-o", &path]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be used with"));
+}
+
+#[test]
 fn what_cannot_be_is_said_in_a_sentence_and_nothing_half_written_stays() {
     let folder = empty("map-refused");
     let path = |name: &str| folder.join(name).display().to_string();

@@ -4,7 +4,6 @@ use super::class::{BLOCK, Class, LostBy};
 use super::line::Line;
 use super::mark::NO_ORDER;
 use super::owners::{Owner, Owners};
-use pageyard::GfpMap;
 use std::collections::BTreeMap;
 
 /// Frames of one owner and order in a pageblock that cannot be moved.
@@ -130,19 +129,15 @@ impl Blame {
 
     /// Adds up what is lost by every property that documents show.
     #[must_use]
-    pub fn shares(&self, owners: &Owners, gfp: &GfpMap) -> Shares {
+    pub fn shares(&self, owners: &Owners) -> Shares {
         let of = |h: &Holder| owners.get(h.owner).copied();
         let before = || "from before the recording".to_owned();
-        let thread = |h: &Holder| match of(h) {
-            Some(owner @ Owner::Asked { .. }) => owner.thread_name(),
-            _ => before(),
-        };
         Shares {
-            gfp: self.by(|_, h| of(h).and_then(|o| o.gfp(gfp)).unwrap_or_else(before)),
-            thread: self.by(|_, h| thread(h)),
+            gfp: self.by(|_, h| of(h).and_then(|o| owners.gfp(&o)).unwrap_or_else(before)),
+            thread: self.by(|_, h| of(h).and_then(|o| owners.thread(&o)).unwrap_or_else(before)),
             context: self.by(|_, h| of(h).and_then(|o| o.context()).map_or_else(before, str::to_owned)),
             content: self.by(|_, h| match of(h) {
-                Some(owner @ Owner::Before(..)) => owner.label(gfp),
+                Some(owner @ Owner::Before(..)) => owners.label(&owner),
                 owner => format!(
                     "{}, asked for in the recording",
                     owner.map_or(Class::Pinned, |o| o.class()).name()

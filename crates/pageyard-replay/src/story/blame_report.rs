@@ -9,7 +9,7 @@ use crate::error::ReplayError;
 use crate::replay::{Progress, Stage, trust};
 use crate::rows::each_row;
 use crate::text::{count, shown};
-use pageyard::{GfpMap, MemoryMap};
+use pageyard::MemoryMap;
 use pageyard_trace::document::Document;
 use pageyard_trace::text::Grid;
 use pageyard_trace::{Trace, Trust};
@@ -30,7 +30,6 @@ pub struct BlameReport {
     pub blame: Blame,
     /// Whose those are.
     pub owners: Owners,
-    gfp: GfpMap,
     shares: Shares,
 }
 
@@ -48,14 +47,14 @@ pub fn blame(
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;
     let scene = Scene::new(trace, &stage, &regions, &map, Lines::End)?;
-    let mut owners = Owners::default();
+    let mut owners = Owners::of(&[(trace, &scene.gfp)])?;
     let duration_ns = stage.opening.duration_ns;
     let (mut line, mut recorded) = scene.recorded(&mut owners, Moments::of(duration_ns, 2));
     let mut at = |done, rows| progress(Progress::Recorded, done, rows);
     each_row(trace, &mut at, |row| recorded.row(&mut line, &mut owners, &row))?;
     line.end(recorded.counters(&line.frames), &mut ());
     let blame = Blame::of(&line);
-    let shares = blame.shares(&owners, &scene.gfp);
+    let shares = blame.shares(&owners);
     Ok(BlameReport {
         trust: trust::of_recording(trace, &stage.machine)?,
         trace: trace.name().to_owned(),
@@ -63,7 +62,6 @@ pub fn blame(
         duration_ns,
         blame,
         owners,
-        gfp: scene.gfp,
         shares,
     })
 }
@@ -98,11 +96,12 @@ impl BlameReport {
     fn holder(&self, holder: &Holder) -> HolderDocument {
         let owner = self.owners.get(holder.owner);
         HolderDocument {
-            what: owner.map_or_else(String::new, |o| o.label(&self.gfp)),
+            what: owner.map_or_else(String::new, |o| self.owners.label(o)),
             class: owner.map_or(Class::Pinned, |o| o.class()),
-            gfp: owner.and_then(|o| o.gfp(&self.gfp)),
+            gfp: owner.and_then(|o| self.owners.gfp(o)),
             context: owner.and_then(|o| o.context()),
             thread: owner.and_then(|o| o.thread()),
+            thread_name: owner.and_then(|o| self.owners.thread(o)),
             order: holder.order,
             blocks: holder.blocks,
             frames: holder.frames,
@@ -166,15 +165,18 @@ pub struct HolderDocument {
     pub what: String,
     /// Their class, as compaction sees them.
     pub class: Class,
-    /// The flags that were asked with; left out for frames from before the recording, as are the next three.
+    /// The flags that were asked with; left out for frames from before the recording, as are the next four.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gfp: Option<String>,
     /// The context that the CPU was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<&'static str>,
-    /// The thread.
+    /// The thread's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
+    /// The thread's name, where the recording kept it, or its number in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_name: Option<String>,
     /// The order that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<u8>,

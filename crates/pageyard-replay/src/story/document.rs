@@ -67,6 +67,8 @@ pub struct LineDocument {
     pub id: String,
     pub label: String,
     pub kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
     pub segments: Vec<SegmentDocument>,
     pub frames: Vec<KeyframeDocument>,
     pub series: ChunkDocument,

@@ -2,13 +2,15 @@
 
 use super::chunk::Chunks;
 use super::moments::Moments;
-use super::owners::Owners;
+use super::owners::{Owners, RecordingIndex};
 use super::pack::Told;
 use super::recorded::Recorded;
 use super::scene::Scene;
 use super::telling::Telling;
-use crate::rows::Row;
+use crate::error::ReplayError;
+use crate::rows::{Row, each_row};
 use crate::text::count;
+use pageyard_trace::Trace;
 use std::cell::RefCell;
 
 /// The host's own line being told. Its moments are those of all lines.
@@ -19,6 +21,7 @@ pub struct Host<'a> {
     /// Changes beyond which every other moment is dropped.
     most_changes: usize,
     has_snapshot: bool,
+    of: RecordingIndex,
 }
 
 impl<'a> Host<'a> {
@@ -32,7 +35,29 @@ impl<'a> Host<'a> {
     ) -> Host<'a> {
         let (line, recorded) = scene.recorded(owners, moments);
         let (telling, has_snapshot) = (Telling::begin(line, chunks, None), scene.snapshot.is_some());
-        Host { recorded, telling, most_changes, has_snapshot }
+        Host { recorded, telling, most_changes, has_snapshot, of: scene.of }
+    }
+
+    /// Follows all rows, where no engine is followed beside it, and packs the line; returns the moments that are left.
+    pub fn follow(
+        mut self,
+        trace: &Trace,
+        owners: &mut Owners,
+        chunks: &RefCell<Chunks>,
+        left_out: &mut Vec<String>,
+        at: &mut dyn FnMut(u64, u64),
+    ) -> Result<(Told, Moments), ReplayError> {
+        let read = each_row(trace, at, |row| {
+            while self.telling.line.is_due(row.time_ns()) {
+                self.end();
+            }
+            self.row(owners, &row);
+        })?;
+        while self.telling.line.moment() < self.telling.line.moments.count {
+            self.end();
+        }
+        let moments = self.telling.line.moments;
+        Ok((self.finish(read.migrated, chunks, left_out), moments))
     }
 
     /// Follows a row.
@@ -49,20 +74,6 @@ impl<'a> Host<'a> {
             self.telling.halve();
         }
         halves
-    }
-
-    /// Ends the moments that end before a time, where no engine is followed beside it.
-    pub fn until(&mut self, time_ns: u64) {
-        while self.telling.line.is_due(time_ns) {
-            self.end();
-        }
-    }
-
-    /// Ends the moments that are left, where no engine is followed beside it.
-    pub fn end_all(&mut self) {
-        while self.telling.line.moment() < self.telling.line.moments.count {
-            self.end();
-        }
     }
 
     /// Packs the line, and says what it does not have. `migrated` is how many frames the host moved by its own count.
@@ -92,6 +103,6 @@ impl<'a> Host<'a> {
                     .to_owned(),
             );
         }
-        self.telling.finish("recorded".to_owned(), "recorded", chunks, left_out)
+        self.telling.finish("recorded".to_owned(), "recorded", self.of, chunks, left_out)
     }
 }

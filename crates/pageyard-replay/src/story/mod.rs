@@ -33,11 +33,13 @@ mod scene;
 mod segments;
 mod telling;
 mod told;
+mod two;
 
 pub use blame::{Blame, Holder, LostPageblock, Share, Shares};
 pub use blame_report::{BlameDocument, BlameReport, HolderDocument, LostPageblockDocument, blame};
 pub use class::{Class, LostBy};
 pub use document::{LineFiguresDocument, MapDocument};
-pub use owners::{Owner, Owners};
+pub use owners::{Owner, Owners, RecordingIndex};
 pub use page::MARKER;
 pub use told::{MOMENTS, Story, tell};
+pub use two::tell_two;

@@ -10,13 +10,13 @@ use super::document::{
 use super::line::Figures;
 use super::marker::{Marker, MarkerKind, lost_reason, reasons};
 use super::moments::Moments;
-use super::owners::Owner;
+use super::owners::{Owner, Owners, RecordingIndex};
 use super::scene::Scene;
 use super::segments::Segment;
 use crate::replay::Stage;
 use crate::text::count;
+use pageyard::PAGE_SIZE;
 use pageyard::proctext::LINUX_ORDERS;
-use pageyard::{GfpMap, PAGE_SIZE};
 use pageyard_trace::{Trace, Trust};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,10 @@ use std::collections::BTreeMap;
 pub struct Told {
     pub id: String,
     pub kind: &'static str,
+    /// The recording whose rows it follows.
+    pub of: RecordingIndex,
+    /// How long it is, where that is not the story's length.
+    pub duration_ns: Option<u64>,
     pub segments: Vec<Segment>,
     pub keyframes: Vec<(u32, ChunkEntry)>,
     pub figures: Vec<Figures>,
@@ -34,10 +38,14 @@ pub struct Told {
 /// Rows about holders of lost pageblocks that a line keeps.
 const MOST_HOLDERS: usize = 1 << 16;
 
+/// Threads that markers name, by number.
+pub type Threads = BTreeMap<(RecordingIndex, u32), u32>;
+
 /// Numbers the threads that markers name.
-pub fn threads(lines: &[Told]) -> BTreeMap<u32, u32> {
-    let named = lines.iter().flat_map(|line| &line.markers).map(|m| (m.thread, 0));
-    let mut threads: BTreeMap<u32, u32> = named.filter(|(tid, _)| *tid != NONE).collect();
+pub fn threads(lines: &[Told]) -> Threads {
+    let of = |line: &Told| line.markers.iter().map(|m| ((line.of, m.thread), 0)).collect::<Vec<_>>();
+    let named = lines.iter().flat_map(of);
+    let mut threads: Threads = named.filter(|((_, tid), _)| *tid != NONE).collect();
     threads.values_mut().zip(0..).for_each(|(number, n)| *number = n);
     threads
 }
@@ -91,25 +99,20 @@ pub fn document(
 }
 
 /// Describes an owner.
-pub fn described(owner: &Owner, gfp: &GfpMap) -> OwnerDocument {
+pub fn described(owner: &Owner, owners: &Owners) -> OwnerDocument {
     OwnerDocument {
-        label: owner.label(gfp),
-        gfp: owner.gfp(gfp),
-        thread: owner.thread().map(|_| owner.thread_name()),
+        label: owners.label(owner),
+        gfp: owners.gfp(owner),
+        thread: owner.thread().and_then(|_| owners.thread(owner)),
         context: owner.context(),
         class: owner.class().name(),
     }
 }
 
 /// Packs what is left of a line, and describes it.
-pub fn pack(
-    chunks: &mut Chunks,
-    line: &Told,
-    threads: &BTreeMap<u32, u32>,
-    left_out: &mut Vec<String>,
-) -> LineDocument {
+pub fn pack(chunks: &mut Chunks, line: &Told, threads: &Threads, left_out: &mut Vec<String>) -> LineDocument {
     let series = chunks.add(series(&line.figures));
-    let markers = chunks.add(markers(&line.markers, threads));
+    let markers = chunks.add(markers(line, threads));
     let lost = lost(&line.blame, chunks);
     let holders: usize = line.blame.lost.iter().map(|l| l.holders.len()).sum();
     if holders > MOST_HOLDERS {
@@ -133,6 +136,7 @@ pub fn pack(
         id: line.id.clone(),
         label: line.id.clone(),
         kind: line.kind,
+        duration_ns: line.duration_ns,
         segments: segments.collect(),
         frames: frames.map(|(moment, chunk)| KeyframeDocument { moment, chunk }).collect(),
         series: ChunkDocument { chunk: series },
@@ -174,8 +178,9 @@ fn series(figures: &[Figures]) -> Columns {
         .u32("compactions", number(|f| f.counters.compactions))
 }
 
-fn markers(markers: &[Marker], threads: &BTreeMap<u32, u32>) -> Columns {
-    let thread = |tid: u32| threads.get(&tid).copied().unwrap_or(NONE);
+fn markers(line: &Told, threads: &Threads) -> Columns {
+    let markers = &line.markers;
+    let thread = |tid: u32| threads.get(&(line.of, tid)).copied().unwrap_or(NONE);
     Columns::new(markers.len())
         .f64("time_ns", markers.iter().map(|m| m.time_ns as f64))
         .u8("kind", markers.iter().map(|m| m.kind as u8))

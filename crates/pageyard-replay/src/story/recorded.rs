@@ -4,7 +4,7 @@ use super::class::{Class, NONE};
 use super::frames::FrameMap;
 use super::line::{Counters, Line};
 use super::marker::{Marker, MarkerKind};
-use super::owners::{Owner, Owners};
+use super::owners::{Owner, Owners, RecordingIndex};
 use crate::rows::Row;
 use pageyard::{GfpMap, Migratetype, Order, PageblockId, Pfn, Request};
 use pageyard_trace::{Event, EventKind, Move, MoveKind};
@@ -12,6 +12,7 @@ use pageyard_trace::{Event, EventKind, Move, MoveKind};
 /// Follows a recording's rows.
 pub struct Recorded<'a> {
     gfp: &'a GfpMap,
+    of: RecordingIndex,
     counters: Counters,
     /// The request that came last, and what its frames are: most come in rows.
     last: Option<((u32, i8), Class)>,
@@ -26,10 +27,11 @@ pub struct Recorded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    /// Begins before the first row.
-    pub fn new(gfp: &'a GfpMap) -> Recorded<'a> {
+    /// Begins before the first row of a recording.
+    pub fn new(gfp: &'a GfpMap, of: RecordingIndex) -> Recorded<'a> {
         Recorded {
             gfp,
+            of,
             counters: Counters::default(),
             last: None,
             fallback: None,
@@ -87,7 +89,8 @@ impl<'a> Recorded<'a> {
     fn alloc(&mut self, line: &mut Line<'_>, owners: &mut Owners, event: &Event) {
         let order = Order::new(event.order).unwrap_or_default();
         let class = self.class(event.gfp, event.migratetype);
-        let owner = Owner::Asked { gfp: event.gfp, context: event.context as u8, tid: event.tid, class };
+        let (gfp, context, tid) = (event.gfp, event.context as u8, event.tid);
+        let owner = Owner::Asked { gfp, context, tid, of: self.of, class };
         // Where something is held there, its holder gave it up unrecorded: the host allocated it, so it was free.
         line.hold(event.pfn, order, owner, event.time_ns, owners);
     }

@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::line::{Counters, Line};
 use super::marker::{Marker, MarkerKind, failure_reason};
 use super::moments::Moments;
-use super::owners::{Owner, Owners};
+use super::owners::{Owner, Owners, RecordingIndex};
 use super::telling::Telling;
 use crate::engine::ReplayEngine;
 use crate::replay::{Asked, ReplayObserver};
@@ -153,7 +153,8 @@ impl ReplayObserver for Replayed<'_, '_> {
             }
         }
         let context = asked.cx.context as u8;
-        let owner = Owner::Asked { gfp: asked.gfp, context, tid: asked.tid, class };
+        let of = RecordingIndex::default();
+        let owner = Owner::Asked { gfp: asked.gfp, context, tid: asked.tid, of, class };
         line.hold(at.0, order, owner, time_ns, self.owners);
     }
 

@@ -1,10 +1,10 @@
 //! The scene that all lines of a story share: the machine, its opening state, and how its pageblocks are numbered.
 
 use super::frames::FrameMap;
-use super::layout::Layout;
+use super::layout::{Layout, Numbered};
 use super::line::Line;
 use super::moments::Moments;
-use super::owners::Owners;
+use super::owners::{Owners, RecordingIndex};
 use super::recorded::Recorded;
 use crate::error::ReplayError;
 use crate::limits;
@@ -52,6 +52,8 @@ pub struct Scene<'a> {
     pub layout: Layout,
     /// Where the recorded kernel keeps its gfp flags.
     pub gfp: GfpMap,
+    /// The recording, of those that the story tells.
+    pub of: RecordingIndex,
 }
 
 impl<'a> Scene<'a> {
@@ -63,11 +65,22 @@ impl<'a> Scene<'a> {
         map: &MemoryMap<'_>,
         told: Lines,
     ) -> Result<Scene<'a>, ReplayError> {
-        let frames = stage.machine.end().0;
-        let need = frames.saturating_mul(told.bytes_a_frame());
+        let layout = Layout::new(Numbered { machine: &stage.machine, regions, map });
+        Scene::within(trace, stage, regions, layout, told, RecordingIndex::default())
+    }
+
+    /// Sets that of one recording of several, whose pageblocks have the same numbers.
+    pub fn within(
+        trace: &Trace,
+        stage: &'a Stage,
+        regions: &'a [Region],
+        layout: Layout,
+        told: Lines,
+        of: RecordingIndex,
+    ) -> Result<Scene<'a>, ReplayError> {
+        let need = layout.end.saturating_mul(told.bytes_a_frame());
         limits::check("the story of every frame", need, "use a larger host")?;
-        let layout = Layout::new(&stage.machine, regions, map);
-        Ok(Scene { stage, regions, snapshot: trace.before()?, layout, gfp: stage.machine.gfp })
+        Ok(Scene { stage, regions, snapshot: trace.before()?, layout, gfp: stage.machine.gfp, of })
     }
 
     /// Returns the frames as the recording began.
@@ -83,7 +96,7 @@ impl<'a> Scene<'a> {
     /// Begins the recording's own line.
     pub fn recorded<'s>(&'s self, owners: &mut Owners, moments: Moments) -> (Line<'s>, Recorded<'s>) {
         let frames = self.opening(owners);
-        let recorded = Recorded::new(&self.gfp);
+        let recorded = Recorded::new(&self.gfp, self.of);
         let counters = recorded.counters(&frames);
         (Line::begin(&self.layout, frames, moments, counters), recorded)
     }

@@ -4,6 +4,7 @@ use super::blame::Blame;
 use super::chunk::Chunks;
 use super::keyframes::Keyframes;
 use super::line::{Counters, Line};
+use super::owners::RecordingIndex;
 use super::pack::Told;
 use super::segments::Gathered;
 use crate::text::count;
@@ -56,6 +57,7 @@ impl<'a> Telling<'a> {
         self,
         id: String,
         kind: &'static str,
+        of: RecordingIndex,
         chunks: &RefCell<Chunks>,
         left_out: &mut Vec<String>,
     ) -> Told {
@@ -69,6 +71,8 @@ impl<'a> Telling<'a> {
         Told {
             id,
             kind,
+            of,
+            duration_ns: None,
             segments: gathered.pack(chunks, line.moments.count - 1),
             keyframes: keyframes.taken,
             blame: Blame::of(&line),

@@ -14,7 +14,6 @@ use super::scene::{Lines, Scene};
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;
 use crate::replay::{self, Progress, Stage};
-use crate::rows::each_row;
 use pageyard::{MemoryMap, Region};
 use pageyard_trace::Trace;
 use pageyard_trace::document::Made;
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 pub const MOMENTS: u32 = 2048;
 
 /// Changes of the recorded line beyond which every other moment is dropped: about ten megabytes of a page.
-const MOST_CHANGES: usize = 1 << 20;
+pub(super) const MOST_CHANGES: usize = 1 << 20;
 
 /// A story.
 #[derive(Debug)]
@@ -75,7 +74,7 @@ fn tell_within(
     let map = MemoryMap::new(&regions).map_err(fail)?;
     let told = if engines.is_empty() { Lines::Host } else { Lines::HostAndEngines };
     let scene = Scene::new(trace, &stage, &regions, &map, told)?;
-    let mut owners = Owners::default();
+    let mut owners = Owners::of(&[(trace, &scene.gfp)])?;
     let chunks = RefCell::new(Chunks::new());
     let mut left_out = Vec::new();
     let mut lines: Vec<Told> = Vec::new();
@@ -106,63 +105,72 @@ fn tell_within(
                 .push(format!("{} broke its promises in this replay: its line may be wrong.", spec.label()));
         }
         let id = unique(spec.label(), &lines);
-        lines.extend(telling.map(|telling| telling.finish(id, "replayed", &chunks, &mut left_out)));
+        lines.extend(telling.map(|telling| telling.finish(id, "replayed", scene.of, &chunks, &mut left_out)));
     }
-    if let Some(mut host) = host {
+    if let Some(host) = host {
         let mut at = |done, rows| progress(Progress::Recorded, done, rows);
-        let read = each_row(trace, &mut at, |row| {
-            host.until(row.time_ns());
-            host.row(&mut owners, &row);
-        })?;
-        host.end_all();
-        moments = host.telling.line.moments;
-        lines.push(host.finish(read.migrated, &chunks, &mut left_out));
+        let told = host.follow(trace, &mut owners, &chunks, &mut left_out, &mut at)?;
+        lines.push(told.0);
+        moments = told.1;
     }
-    let all: u32 = lines.iter().map(|line| line.keyframes.len() as u32).max().unwrap_or(0);
-    if u64::from(all) < super::keyframes::MOST {
-        left_out.push(format!(
-            "The frames within pageblocks are kept of {all} moments of each line, and not of {}: more would make the file larger than it should be.",
-            super::keyframes::MOST
-        ));
-    }
-    if owners.crowded {
-        left_out
-            .push("Some threads are put together: there are more than the map can tell apart.".to_owned());
-    }
-    let packing = Instant::now();
-    let mut story = Story {
-        document: document(trace, trace.rows()?, &stage, &scene, moments, trust),
-        chunks: Vec::new(),
-        figures: Vec::new(),
-        blame: Vec::new(),
-        owners,
-        told_in: Duration::ZERO,
-        packing: Duration::ZERO,
-    };
-    let mut chunks = chunks.into_inner();
-    let threads = threads(&lines);
-    story.document.threads = threads.keys().map(|tid| format!("thread {tid}")).collect();
-    for line in lines {
-        story.document.lines.push(pack(&mut chunks, &line, &threads, &mut left_out));
-        story.figures.push((line.id, line.figures));
-        story.blame.push(line.blame);
-    }
-    let shown = chunks.shown_owners().iter().filter_map(|number| story.owners.get(*number));
-    story.document.owners = shown.map(|owner| described(owner, &scene.gfp)).collect();
-    story.document.left_out = left_out;
-    story.chunks = chunks.finish()?;
-    (story.packing, story.told_in) = (packing.elapsed(), start.elapsed());
-    Ok(story)
+    let document = document(trace, trace.rows()?, &stage, &scene, moments, trust);
+    Story::of(document, lines, owners, chunks.into_inner(), left_out, start)
 }
 
 /// Returns a label, or the label with a number where a line has it already.
-fn unique(label: &str, lines: &[Told]) -> String {
+pub fn unique(label: &str, lines: &[Told]) -> String {
     let taken = |id: &str| lines.iter().any(|line| line.id == id);
     let numbered = (2..).map(|n| format!("{label} ({n})"));
     std::iter::once(label.to_owned()).chain(numbered).find(|id| !taken(id)).unwrap_or_default()
 }
 
 impl Story {
+    /// Packs the lines of a story that was begun at `start`.
+    pub fn of(
+        document: StoryDocument,
+        lines: Vec<Told>,
+        owners: Owners,
+        mut chunks: Chunks,
+        mut left_out: Vec<String>,
+        start: Instant,
+    ) -> Result<Story, ReplayError> {
+        let all: u32 = lines.iter().map(|line| line.keyframes.len() as u32).max().unwrap_or(0);
+        if u64::from(all) < super::keyframes::MOST {
+            left_out.push(format!(
+            "The frames within pageblocks are kept of {all} moments of each line, and not of {}: more would make the file larger than it should be.",
+            super::keyframes::MOST
+        ));
+        }
+        if owners.crowded {
+            left_out.push(
+                "Some threads are put together: there are more than the map can tell apart.".to_owned(),
+            );
+        }
+        let packing = Instant::now();
+        let mut story = Story {
+            document,
+            chunks: Vec::new(),
+            figures: Vec::new(),
+            blame: Vec::new(),
+            owners,
+            told_in: Duration::ZERO,
+            packing: Duration::ZERO,
+        };
+        let threads = threads(&lines);
+        story.document.threads = threads.keys().map(|(of, tid)| story.owners.name_of(*of, *tid)).collect();
+        for line in lines {
+            story.document.lines.push(pack(&mut chunks, &line, &threads, &mut left_out));
+            story.figures.push((line.id, line.figures));
+            story.blame.push(line.blame);
+        }
+        let shown = chunks.shown_owners().iter().filter_map(|number| story.owners.get(*number));
+        story.document.owners = shown.map(|owner| described(owner, &story.owners)).collect();
+        story.document.left_out = left_out;
+        story.chunks = chunks.finish()?;
+        (story.packing, story.told_in) = (packing.elapsed(), start.elapsed());
+        Ok(story)
+    }
+
     /// Says what makes the page.
     pub fn made_by(&mut self, made: &Made) {
         self.document.made = Some(made.clone());

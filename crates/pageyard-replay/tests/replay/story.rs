@@ -5,7 +5,7 @@ use flate2::read::GzDecoder;
 use pageyard::{Context, metrics};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{ReplayOptions, replay};
-use pageyard_replay::story::{LostBy, MARKER, Story, blame, tell};
+use pageyard_replay::story::{LostBy, MARKER, Story, blame, tell, tell_two};
 use pageyard_trace::{Event, EventKind, FrameKind, Meta, Trace, TraceWriter};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -409,4 +409,83 @@ fn a_story_needs_a_page_with_one_place_for_it_and_an_engine_that_can_be_followed
     let kernel = EngineSpec::parse("kernel:6.12", &[]).unwrap();
     let why = tell(&trace, &[kernel], &mut |_, _, _| ()).unwrap_err().to_string();
     assert!(why.contains("kernel:6.12") && why.lines().count() == 1, "{why}");
+}
+
+/// Copies a trace, with other files in place of its own.
+fn copied(name: &str, folder: &Path, change: impl Fn(&str, Vec<u8>) -> Vec<u8>) -> Trace {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../data/traces/{name}.trace"));
+    std::fs::create_dir_all(folder).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let file = entry.file_name().into_string().unwrap();
+        std::fs::write(folder.join(&file), change(&file, std::fs::read(entry.path()).unwrap())).unwrap();
+    }
+    Trace::open(folder).unwrap()
+}
+
+#[test]
+fn two_recordings_of_one_machine_stand_beside_each_other_as_each_stands_alone() {
+    let traces = ["guest-6.1-net", "guest-6.1-files"].map(shipped);
+    let both = tell_two(&traces[0], &traces[1], &mut |_, _, _| ()).unwrap();
+    let document = serde_json::to_value(both.document(0, Duration::ZERO)).unwrap();
+    let page = Page::of(&both);
+    let ids: Vec<&str> = page.lines().iter().map(|line| line["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["guest-6.1-net", "guest-6.1-files"]);
+    for (at, trace) in traces.iter().enumerate() {
+        let (line, figures) = (&page.lines()[at], &document["lines"][at]);
+        assert_eq!(line["kind"], "recorded");
+        check_line(&page, line, figures);
+        // At the end each holds what it holds when it is told alone: pageblocks that only the other has are not free.
+        let alone = told(trace, &[]);
+        let own = serde_json::to_value(alone.document(0, Duration::ZERO)).unwrap();
+        for figure in ["free_frames", "huge_free"] {
+            let last = |of: &Value| of[figure].as_array().unwrap().last().unwrap().clone();
+            assert_eq!(last(figures), last(&own["lines"][0]), "{figure} of {}", trace.name());
+        }
+        assert!(line["duration_ns"].as_u64() <= page.story["duration_ns"].as_u64());
+    }
+    // The shorter one is said to end.
+    let text = page.story["left_out"].to_string();
+    assert!(text.contains("then its line stays as it is"), "{text}");
+    // One of itself, twice: nothing differs, and the names are told apart.
+    let same = tell_two(&traces[0], &traces[0], &mut |_, _, _| ()).unwrap();
+    let document = serde_json::to_value(same.document(0, Duration::ZERO)).unwrap();
+    assert_eq!(document["lines"][1]["line"], "guest-6.1-net (2)");
+    for figure in ["free_frames", "huge_free", "lost"] {
+        assert_eq!(document["lines"][0][figure], document["lines"][1][figure]);
+    }
+}
+
+#[test]
+fn threads_have_their_names_where_a_recording_kept_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let same = |_: &str, bytes| bytes;
+    let plain = copied("guest-6.1-files", &folder.path().join("plain.trace"), same);
+    let report = blame(&plain, &mut |_, _, _| ()).unwrap();
+    let document = serde_json::to_value(report.document()).unwrap();
+    let of = |document: &Value| -> Vec<String> {
+        let shares = document["by"]["thread"].as_array().unwrap();
+        shares.iter().map(|share| share["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let by_number: Vec<String> =
+        of(&document).into_iter().filter(|name| name.starts_with("thread ")).collect();
+    assert!(by_number.len() > 1, "{by_number:?}");
+    let tids: Vec<&str> = by_number.iter().map(|name| name.trim_start_matches("thread ")).collect();
+    let named = folder.path().join("named.trace");
+    copied("guest-6.1-files", &named, same);
+    let names: Vec<String> = tids.iter().map(|tid| format!("\"{tid}\": \"dd\"")).collect();
+    std::fs::write(named.join("thread_names.json"), format!("{{{}}}", names.join(", "))).unwrap();
+    let trace = Trace::open(&named).unwrap();
+    let report = blame(&trace, &mut |_, _, _| ()).unwrap();
+    let document = serde_json::to_value(report.document()).unwrap();
+    let found = of(&document);
+    assert!(
+        found.contains(&"dd".to_owned()) && !found.iter().any(|name| name.starts_with("thread ")),
+        "{found:?}"
+    );
+    // In the map, too.
+    let page = Page::of(&told(&trace, &[]));
+    let threads =
+        page.story["owners"].as_array().unwrap().iter().filter_map(|owner| owner["thread"].as_str());
+    assert!(threads.clone().all(|name| name == "dd") && threads.count() > 0);
 }
