@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  pageyard summary busy.trace --rows fleet --as web-17\n  sudo pageyard summary --host\n  sudo pageyard summary --stacks"
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  pageyard summary busy.trace --rows fleet --as web-17\n  sudo pageyard summary --host\n  pageyard summary --stacks page_owner.txt"
 )]
 pub struct SummaryArguments {
     /// The trace, a folder NAME.trace, or a folder of several [default: the trace built into the command]

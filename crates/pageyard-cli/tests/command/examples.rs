@@ -60,6 +60,9 @@ fn prepared(name: &str) -> std::path::PathBuf {
         symlink(traces.join(format!("{of}.trace")), here.join(format!("{name}.trace"))).unwrap();
     }
     fs::write(here.join("cohorts.csv"), "web-17,new\n").unwrap();
+    let owner =
+        "Page allocated via order 0, mask 0x1(GFP_KERNEL), pid 1\nPFN 0x200 type Unmovable\n f+0x1/0x2\n";
+    fs::write(here.join("page_owner.txt"), owner).unwrap();
     let host = here.join("host");
     fs::create_dir(&host).unwrap();
     for file in ["buddyinfo", "zoneinfo", "vmstat", "meminfo", "version"] {

@@ -71,7 +71,7 @@ impl fmt::Display for Stacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} allocations are not freed yet. {} pageblocks (2 MiB) have a frame that cannot be moved.\n",
+            "Allocations that are not freed yet: {}. Pageblocks (2 MiB) with a frame that cannot be moved: {}.\n",
             grouped(self.allocations),
             grouped(self.lost_pageblocks)
         )?;
@@ -90,7 +90,11 @@ impl fmt::Display for Stacks {
             }
         }
         if self.unreadable > 0 {
-            writeln!(f, "\n{} allocations could not be read, and are left out.", grouped(self.unreadable))?;
+            writeln!(
+                f,
+                "\nAllocations that could not be read, and are left out: {}.",
+                grouped(self.unreadable)
+            )?;
         }
         writeln!(
             f,
