@@ -4,7 +4,8 @@ use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId};
 use std::cell::Cell;
 
-/// Schedules of a model under each scheduler, unless `PAGEYARD_SCHEDULES` says how many.
+/// Schedules of a model under each scheduler, unless `PAGEYARD_SCHEDULES` says how many: a number, or, with `%`, a share
+/// of those that each model has.
 const SCHEDULES: usize = 500;
 /// The first seed, unless `SHUTTLE_RANDOM_SEED` names another.
 const SEED: u64 = 24301;
@@ -17,13 +18,21 @@ pub fn explore(name: &str, model: impl Fn() + Sync + Send + Clone + 'static) {
 
 /// The same for a model whose schedules are long: `n` of each kind, unless `PAGEYARD_SCHEDULES` says how many.
 pub fn explore_some(name: &str, n: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
-    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(n);
+    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|text| asked(&text, n)).unwrap_or(n);
     let start = std::time::Instant::now();
     let mut schedules = try_schedules(RandomScheduler::new_from_seed(SEED, n), model.clone());
     for changes in [2, 5] {
         schedules += try_schedules(PctScheduler::new_from_seed(SEED, changes + 1, n), model.clone());
     }
     println!("{name}: {schedules} schedules, seed {SEED}, in {:?}", start.elapsed());
+}
+
+/// Reads `100` or `20%`.
+fn asked(text: &str, of: usize) -> Option<usize> {
+    match text.strip_suffix('%') {
+        Some(pct) => Some((of * pct.parse::<usize>().ok()? / 100).max(1)),
+        None => text.parse().ok(),
+    }
 }
 
 /// Runs a model whose threads take turns by themselves, once.
