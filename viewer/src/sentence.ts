@@ -1,20 +1,23 @@
 // The sentences at the top: what changed, when, and by whom, from the story's own numbers.
 import type { App, Line } from "./app";
-import { LOST } from "./condition";
+import { ABSENT, LOST } from "./condition";
 import { whatOf } from "./owners";
 import { NONE, type Owner } from "./story";
 import { counted, number, span, time } from "./text";
 
 /** Pageblocks lost at moment `to` and not at moment `from`, by owner; the last entry counts those without one. */
-async function newlyLost(app: App, line: Line, from: number, to: number): Promise<{ total: number; back: number; by: Uint32Array }> {
+async function newlyLost(app: App, line: Line, from: number, to: number): Promise<{ there: number; total: number; back: number; by: Uint32Array }> {
   const first = await line.state.at(from);
   const last = await line.state.at(to);
   const by = new Uint32Array(app.story.owners.length + 1);
+  let there = 0;
   let total = 0;
   let back = 0;
   for (let pageblock = 0; pageblock < app.story.pageblocks; pageblock++) {
     const row = last.rows[pageblock];
     const lost = last.segment.condition[row] === LOST;
+    // Of two recordings' pageblocks, a line has those of its own machine.
+    if (last.segment.condition[row] !== ABSENT) there++;
     if (first.segment.condition[first.rows[pageblock]] === LOST) back += lost ? 0 : 1;
     else if (lost) {
       total++;
@@ -22,7 +25,7 @@ async function newlyLost(app: App, line: Line, from: number, to: number): Promis
       by[owner === NONE ? app.story.owners.length : owner]++;
     }
   }
-  return { total, back, by };
+  return { there, total, back, by };
 }
 
 /** A request in few words: its first flag, and where it came from. */
@@ -90,10 +93,11 @@ export function trustSentence(app: App): string[] {
 /** The sentence of the line shown; every second part is what to read first. */
 export async function headSentence(app: App, line: Line): Promise<string[]> {
   if (doubted(app, line)) return ["What is shown of this line is not what happened, and nothing is concluded from it."];
-  const { total, back, by } = await newlyLost(app, line, 0, app.story.moments - 1);
+  const { there, total, back, by } = await newlyLost(app, line, 0, app.story.moments - 1);
+  const all = app.second < 0 ? app.story.pageblocks : there;
   const before = line.series.lost[0];
   const [went, low] = huge(app, line);
-  const lost = `${total === 0 ? "no pageblock" : number(total)} of ${number(app.story.pageblocks)}${total === 0 ? "" : " pageblocks"} ${total < 2 ? "was" : "were"} lost to huge frames`;
+  const lost = `${total === 0 ? "no pageblock" : number(total)} of ${number(all)}${total === 0 ? "" : " pageblocks"} ${total < 2 ? "was" : "were"} lost to huge frames`;
   const known = `; ${number(before)} ${before === 1 ? "was" : "were"} lost before the recording${back > 0 ? `, of which ${number(back)} came back` : ""}; `;
   return [`In ${span(line.ref.duration_ns ?? app.story.duration_ns)} `, went, `${low}; `, lost, `${total === 0 ? "" : blamed(app, total, by)}${known}`, failed(app, line), "."];
 }

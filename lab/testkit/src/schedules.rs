@@ -4,8 +4,8 @@ use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId};
 use std::cell::Cell;
 
-/// Schedules of a model under each scheduler, unless `PAGEYARD_SCHEDULES` says how many: a number, or, with `%`, a share
-/// of those that each model has.
+/// Schedules of a model under each scheduler, unless `PAGEYARD_SCHEDULES` says how many: a number, or, with `%`, a
+/// share of those that each model has.
 const SCHEDULES: usize = 500;
 /// The first seed, unless `SHUTTLE_RANDOM_SEED` names another.
 const SEED: u64 = 24301;

@@ -269,7 +269,9 @@ impl FrameMap<'_> {
         let largest = blocks.iter().rposition(|n| *n > 0).map_or(u8::MAX, |order| order as u8);
         let owner = self.spoiler(n).unwrap_or(NONE);
         let Counts { mut held, kind, absent, .. } = self.counts[n];
-        held[3] += absent;
+        if self.counts[n].is_there() {
+            held[3] += absent;
+        }
         (State { free, largest, kind, held, owner }, blocks)
     }
 

@@ -61,10 +61,17 @@ impl Counts {
         owner: NONE,
     };
 
-    /// Notes that all frames that are there are known; says whether it is lost.
+    /// Notes that all frames that are there are known; says whether it is lost. One of another machine, of which no
+    /// frame is there, is not.
     pub fn open(&mut self) -> bool {
-        self.lost = if self.absent == 0 { NOT_LOST } else { 0 };
-        self.absent > 0
+        let is_lost = self.absent > 0 && self.is_there();
+        self.lost = if is_lost { 0 } else { NOT_LOST };
+        is_lost
+    }
+
+    /// Returns whether any frame of it is there.
+    pub fn is_there(&self) -> bool {
+        u64::from(self.absent) < BLOCK
     }
 
     /// Returns whether it is lost to huge frames.
