@@ -11,5 +11,6 @@ mod openings;
 mod recorded;
 mod refusals;
 mod series;
+mod snapshot_cost;
 mod story;
 mod workload;

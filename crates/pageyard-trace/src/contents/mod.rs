@@ -14,7 +14,7 @@ use crate::snapshot::{FrameKind, Snapshot};
 
 pub use chunks::Chunks;
 pub use pageblocks::{Pageblocks, Spoiler};
-pub use snapshot_cost::{ChunksDocument, DirtiedDocument, Reporting, SnapshotCost};
+pub use snapshot_cost::{CHUNKS, ChunksDocument, DirtiedDocument, Reporting, SnapshotCost};
 pub use text::{frames_table, pageblocks_table, types_table};
 
 /// Frames by [`FrameKind`].
