@@ -5,7 +5,7 @@ import { betweenSentence } from "./sentence";
 import type { Series } from "./state";
 import { number, time } from "./text";
 
-/** What is counted from the start: how many there were in the range. */
+/** Counts since the start: the range has the difference. */
 const COUNTED: [keyof Series, string][] = [
   ["failures", "failures"],
   ["fallbacks", "fallbacks"],
@@ -13,7 +13,7 @@ const COUNTED: [keyof Series, string][] = [
   ["compactions", "compactions"],
 ];
 
-/** What goes up and down: by how much more there is at the range's end. */
+/** Levels: the range has the change from its start to its end. */
 const LEVELS: [keyof Series, string][] = [
   ["huge_free", "huge free"],
   ["lost", "lost"],

@@ -168,7 +168,7 @@ function zone(app: App): Scheme {
   };
 }
 
-/** What of a pageblock is kept in a snapshot that is made of chunks of its size, once free memory is told of. */
+/** Pageblocks as chunks of a snapshot that leaves out free memory: how many live frames keep each. */
 function snapshot(app: App, line: Line): Scheme {
   const { segment, rows } = line.state;
   const few = app.story.pageblock_frames / 8;

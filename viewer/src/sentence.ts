@@ -102,7 +102,7 @@ export async function headSentence(app: App, line: Line): Promise<string[]> {
   return [`In ${span(line.ref.duration_ns ?? app.story.duration_ns)} `, went, `${low}; `, lost, `${total === 0 ? "" : blamed(app, total, by)}${known}`, failed(app, line), "."];
 }
 
-/** What became of pageblocks from one moment to another, and by whom. */
+/** Says how many pageblocks became lost between two moments, and to whom. */
 export async function betweenSentence(app: App, line: Line, from: number, to: number): Promise<string> {
   if (doubted(app, line)) return "Nothing is concluded from this line.";
   const { total, back, by } = await newlyLost(app, line, from, to);

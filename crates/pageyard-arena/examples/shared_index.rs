@@ -48,7 +48,7 @@ impl Ram {
         if fd < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor was made just above, and nothing else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(bytes)?;
         let memory = shared(bytes as usize, Some(&file))?;
@@ -65,17 +65,17 @@ impl Ram {
     fn give_back(&self, first: Pfn, frames: u64) -> Result<()> {
         let (at, bytes) = ((first.0 * FRAME) as i64, (frames * FRAME) as i64);
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: the call reads and writes nothing of this process; what it drops is in frames that nobody holds.
+        // SAFETY: the call touches no memory of this process by address; the frames it empties are the caller's own.
         match unsafe { libc::fallocate(self.file.as_raw_fd(), mode, at, bytes) } {
             0 => Ok(()),
             _ => Err(Error::last_os_error()),
         }
     }
 
-    /// Says whether the host has no memory behind some frames.
+    /// Returns whether the host has no memory behind some frames.
     fn is_given_back(&self, first: Pfn, frames: u64) -> bool {
         let at = (first.0 * FRAME) as i64;
-        // SAFETY: the call changes nothing but the file's position, which nobody uses.
+        // SAFETY: the call changes the file's position alone, and no code here reads or writes at it.
         let data = unsafe { libc::lseek(self.file.as_raw_fd(), at, libc::SEEK_DATA) };
         data < 0 || data >= at + (frames * FRAME) as i64
     }
@@ -93,7 +93,8 @@ fn guest(cpu: Cpu<'_, impl PageAllocator>, ram: &Ram, most: u64, control: &[Atom
     let mut held: Vec<(Pfn, Order, u64)> = Vec::new();
     let (mut frames, mut wrong, mut calls) = (0, 0, 0u64);
     let order = |n: u8| Order::new(n).unwrap_or(Order::ZERO);
-    // ORDER: none is needed: it is a flag alone.
+    // ORDER: Relaxed throughout. The flag and the count carry nothing else with them, and a frame's words are written
+    // and read by its holder alone: the engine orders what one holder wrote before the next has the frame.
     while control[0].load(Ordering::Relaxed) == 0 {
         calls += 1;
         if frames < most && rng.u8(..) < 140 {

@@ -9,8 +9,7 @@ pub const NOT_COUNTED: &str = "The kernel counts neither the buffers of pipes (t
 
 /// Adds up what `vmstat` and `meminfo` say; counters that this kernel lacks are left out.
 pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Culprit> {
-    let counters = vmstat;
-    let vmstat = |name: &str| vmstat.and_then(|v| v.get(name));
+    let counter = |name: &str| vmstat.and_then(|v| v.get(name));
     let number = |name: &str| meminfo.and_then(|text| kib_of(text, name));
     let frames = |kib: u64| kib / (pageyard::PAGE_SIZE / 1024);
     // Counts of huge pages of the default size, which `meminfo` gives in KiB.
@@ -18,11 +17,11 @@ pub(super) fn counted(vmstat: Option<&Vmstat>, meminfo: Option<&str>) -> Vec<Cul
     let hugetlb = number("Hugetlb").map(frames).or_else(|| huge("HugePages_Total"));
     // A kernel without the counters of balloons has none.
     let lent = number("Balloon").map(frames);
-    let ballooned = balloon(counters, lent);
+    let ballooned = balloon(vmstat, lent);
     [
-        ("shmem", "shared memory and tmpfs", vmstat("nr_shmem")),
-        ("mlocked", "locked by mlock", vmstat("nr_mlock")),
-        ("unevictable", "unevictable: locked memory, secret memory, ramfs", vmstat("nr_unevictable")),
+        ("shmem", "shared memory and tmpfs", counter("nr_shmem")),
+        ("mlocked", "locked by mlock", counter("nr_mlock")),
+        ("unevictable", "unevictable: locked memory, secret memory, ramfs", counter("nr_unevictable")),
         ("hugetlb", "huge pages set aside (hugetlb), of every size", hugetlb),
         ("hugetlb_free", "of these, of the default size, free", huge("HugePages_Free")),
         ("hugetlb_reserved", "of those, promised to processes", huge("HugePages_Rsvd")),

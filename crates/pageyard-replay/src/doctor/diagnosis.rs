@@ -429,13 +429,15 @@ mod tests {
         assert_eq!(causes(&facts), [Cause::OutOfMemory]);
         facts.ballooned = Some(0);
         assert_eq!(causes(&facts), [Cause::OutOfMemory], "a balloon that holds nothing");
-        facts.ballooned = Some(2_000_000);
+        facts.ballooned = Some(750_000);
         assert_eq!(causes(&facts)[0], Cause::Ballooned);
-        // Too little to have helped.
-        facts.ballooned = Some(100);
-        assert_eq!(causes(&facts)[0], Cause::OutOfMemory);
+        // Too little to have helped, and just enough for once.
+        for small in [100, 6_000] {
+            facts.ballooned = Some(small);
+            assert_eq!(causes(&facts)[0], Cause::OutOfMemory);
+        }
         // A request that is served has no cause.
-        facts.ballooned = Some(2_000_000);
+        facts.ballooned = Some(750_000);
         facts.zones[0].free = 200_000;
         facts.zones[0].blocks = vec![200_000];
         assert_eq!(causes(&facts), []);

@@ -9,7 +9,7 @@ use crate::error::ReplayError;
 use crate::rows::{Row, each_row};
 use pageyard_trace::contents::SnapshotCost;
 use pageyard_trace::proctext::Buddyinfo;
-use pageyard_trace::{EventKind, FAILED, MoveKind, Trace};
+use pageyard_trace::{EventKind, FAILED, MoveKind, Trace, Trust};
 use std::time::Duration;
 use written::Written;
 
@@ -43,6 +43,7 @@ pub fn snapshot_cost(
     if trace.moves()?.is_none() {
         cost.not_known.push("what moves wrote to: they were not recorded".to_owned());
     }
+    cost.trust = Some(Trust::of(meta, trace.rows()?).opened(trace.before()?.is_some()));
     let mut written = Written::by(interval);
     each_row(trace, progress, |row| {
         written.until(row.time_ns());

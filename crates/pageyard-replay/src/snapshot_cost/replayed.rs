@@ -4,7 +4,7 @@ use super::written::Written;
 use crate::bitmap::FrameSet;
 use crate::engine::{EngineSpec, ReplayEngine};
 use crate::error::ReplayError;
-use crate::replay::{Asked, Progress, ReplayObserver, Stage, WORDS, merged};
+use crate::replay::{Asked, Progress, ReplayObserver, Stage, WORDS, merged, trust};
 use crate::rows::Row;
 use pageyard::{AllocError, Frames, MemoryMap, Nanos, Order, PAGEBLOCK_ORDER, Pfn};
 use pageyard_trace::contents::SnapshotCost;
@@ -44,15 +44,17 @@ pub fn snapshot_cost_on(
         }
     }
     let mut watch = Watch { held, written: Written::by(interval) };
-    let (_, report) = stage.replay(trace, &map, spec, &mut watch, progress)?;
+    let (counts, report) = stage.replay(trace, &map, spec, &mut watch, progress)?;
     let Watch { held, written } = watch;
     let buddyinfo = Buddyinfo { zones: vec![free_blocks(&held, end)] };
     let mut cost = SnapshotCost::of(&at_end(trace, &held, end)?, &buddyinfo, None);
     cost.not_known.push("which free frames are not zero: a replay has no contents".to_owned());
-    cost.not_known.push("blocks of order 10: those of order 9 stand for both".to_owned());
+    cost.not_known.push("blocks of order 10: each counts as two of order 9".to_owned());
     if !report.is_sound() {
-        cost.not_known.push(format!("whether any of it is so: {} broke its promises", spec.label()));
+        cost.not_known.push(format!("whether these figures hold: {} broke its promises", spec.label()));
     }
+    let replayed = trust::of_replay(&report, spec, trace, &stage.machine, counts.failed);
+    cost.trust = Some(trust::of_recording(trace, &stage.machine)?.replayed(replayed));
     cost.interval_s = Some(interval.as_secs_f64());
     cost.dirtied = written.finish(stage.opening.duration_ns);
     Ok(cost)

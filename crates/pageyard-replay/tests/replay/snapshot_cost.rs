@@ -42,6 +42,9 @@ fn a_replay_of_a_guest_has_the_guest_s_memory() {
     let all = |cost: &pageyard_trace::contents::SnapshotCost| cost.live_frames + cost.free_frames;
     assert_eq!(all(&recorded), all(&replayed));
     assert_eq!(recorded.chunks[1].chunks, replayed.chunks[1].chunks);
+    // The replay's verdict has the replay in it.
+    let replays = |cost: &pageyard_trace::contents::SnapshotCost| cost.trust.as_ref().unwrap().replays.len();
+    assert_eq!((replays(&recorded), replays(&replayed)), (0, 1));
     // The calls are the same; where they were served is not.
     assert_eq!(recorded.dirtied[0].by_moves > 0.0, replayed.dirtied[0].by_moves > 0.0);
     let near = recorded.live_frames.abs_diff(replayed.live_frames) * 100;

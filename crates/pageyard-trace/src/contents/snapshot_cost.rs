@@ -9,6 +9,7 @@ use crate::document::Document;
 use crate::proctext::Buddyinfo;
 use crate::snapshot::{FrameKind, Snapshot};
 use crate::text::{Grid, grouped, percent, size};
+use crate::trust::Trust;
 
 /// The sizes of chunks, in frames: 4 KiB, 2 MiB, 4 MiB.
 pub const CHUNKS: [u64; 3] = [1, 512, 1024];
@@ -68,6 +69,9 @@ pub struct DirtiedDocument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotCost {
+    /// How far it can be trusted; left out of a host's own, which stands on no recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
     /// Frames that hold something: neither free nor taken out of use.
     pub live_frames: u64,
     /// Free frames.
@@ -114,6 +118,7 @@ impl SnapshotCost {
             }
         });
         SnapshotCost {
+            trust: None,
             live_frames: kinds.map(|kind| snapshot.frames(kind)).sum(),
             free_frames: snapshot.frames(FrameKind::Free),
             unclean_frames: chunks[0].unclean,
@@ -146,6 +151,9 @@ fn reporting(buddyinfo: &Buddyinfo) -> Vec<Reporting> {
 
 impl fmt::Display for SnapshotCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(trust) = &self.trust {
+            write!(f, "{trust}")?;
+        }
         write!(f, "{} hold something, {} are free", size(self.live_frames), size(self.free_frames))?;
         match self.unclean_frames {
             None => writeln!(f, ".")?,

@@ -54,7 +54,7 @@ const SERVED: f64 = 0.05;
 /// With so much of memory reclaimable it is not used up.
 const RECLAIMABLE: f64 = 0.15;
 
-/// Says whether a request was refused for lack of memory, rather than for its shape.
+/// Returns whether a request was refused for lack of memory, rather than for its shape.
 fn is_short(case: &Case<'_>) -> bool {
     // What the killer describes is what it was called for, with a little freed since.
     let is_served = case.is_served() && !(case.asked.killed && case.free_share() < SERVED);
@@ -62,22 +62,26 @@ fn is_short(case: &Case<'_>) -> bool {
     !is_served && !is_unknown && case.is_hardly_scattered()
 }
 
-/// A balloon holds memory that the request could have had. Most take it out of what zones hand out.
+/// From this share of memory on, a balloon is why memory is short.
+const LARGE_BALLOON: f64 = 0.25;
+
+/// A balloon holds memory that the request could have had.
 pub(super) fn ballooned(case: &Case<'_>) -> Option<Finding> {
     let facts = case.facts;
     let ballooned = facts.ballooned.filter(|frames| *frames > 0 && is_short(case))?;
-    let all = facts.managed().saturating_add(ballooned);
-    // All that zones have free above what they lack would be there, if it were given back.
+    let managed = facts.managed();
+    // Frames that the zones lack up to their high watermarks.
     let lacks: u64 = facts.zones.iter().map(|z| z.high.saturating_sub(z.free)).sum();
     let would = ballooned >= lacks.saturating_add(case.asked.frames());
-    let of_all = share(ballooned, all);
+    let of_all = share(ballooned, managed.saturating_add(ballooned));
     Some(Finding {
         cause: Cause::Ballooned,
-        weight: if would { of_all.clamp(0.5, 0.95) } else { 0.5 * of_all },
+        // A small balloon would have helped this once.
+        weight: if would && of_all >= LARGE_BALLOON { 0.95 } else { 0.5 * of_all },
         evidence: format!(
-            "The balloon holds {} of {}{}.",
+            "The balloon holds {}; the zones hand out {}{}.",
             case.size(ballooned),
-            case.size(all),
+            case.size(managed),
             if would { "; given back, every zone would be above its high watermark" } else { "" }
         ),
         setting: None,
