@@ -254,6 +254,36 @@ mod tests {
     }
 
     #[test]
+    fn watermarks_rise_in_their_order_and_no_privilege_raises_one() {
+        let mut rng = fastrand::Rng::with_seed(0x77);
+        let privileges = [
+            RequestFlags::empty(),
+            RequestFlags::HIGH,
+            RequestFlags::HIGH | RequestFlags::NON_BLOCKING,
+            RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM,
+        ];
+        for step in 0..200_000 {
+            // Small ones in turn, then any up to 1 TiB.
+            let managed = if step < 5_000 { step } else { rng.u64(..1 << 28) };
+            let kind = [ZoneKind::Dma, ZoneKind::Normal, ZoneKind::Movable][rng.usize(..3)];
+            let lowmem = managed + rng.u64(..1 << 28);
+            let (kib, scale) = (rng.u64(..1 << 34), rng.u64(1..=3000));
+            let marks = watermarks(&zone(kind, managed), Frames(lowmem), kib, scale);
+            assert!(marks.min <= marks.low && marks.low <= marks.high && marks.high <= marks.promo);
+            // A larger scale moves what lies above the minimum, and not that.
+            let wider = watermarks(&zone(kind, managed), Frames(lowmem), kib, 3000);
+            assert!(wider.min == marks.min && wider.high >= marks.high);
+            for rule in [ReserveRule::HighHarder, ReserveRule::MinReserve] {
+                let lowered = privileges.map(|flags| rule.lower(marks.min, flags));
+                assert!(lowered.is_sorted_by(|more, less| more >= less), "{marks:?}: {lowered:?}");
+            }
+            if let Some(most) = max_boost(marks.high, Frames(managed), rng.u64(..=100_000)) {
+                assert!(most.0 >= 512 && managed >= 2048, "{most}");
+            }
+        }
+    }
+
+    #[test]
     fn small_zones_are_not_boosted() {
         assert_eq!(max_boost(Frames(100), Frames(2047), 15_000), None);
         assert_eq!(max_boost(Frames(100), Frames(4096), 15_000), Some(Frames(512)));

@@ -60,6 +60,18 @@ pub enum BiasState {
 pub(crate) struct Bias(u64);
 
 impl Bias {
+    /// Reads a word.
+    #[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+    pub(super) fn from_bits(bits: u64) -> Bias {
+        Bias(bits)
+    }
+
+    /// Returns the word.
+    #[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
     /// The lower half of the word of a biased pageblock, before the CPU's number is `or`ed in.
     pub(crate) const MARK: u32 = BIASED as u32;
 

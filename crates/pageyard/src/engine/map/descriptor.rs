@@ -357,7 +357,7 @@ impl BlockState {
 
     /// Turns a whole pageblock's allocation into 512 single ones, whose bits the caller has cleared.
     pub(crate) const fn shatter(self) -> Option<BlockState> {
-        if self.is_huge() { Some(BlockState(self.0 & !HUGE | BELOW_ALL)) } else { None }
+        if self.is_huge() { Some(BlockState(self.0 & !(HUGE | BELOW) | BELOW_ALL)) } else { None }
     }
 
     /// Stores a hint.

@@ -4,7 +4,8 @@
 //! transitions, `holes` those of pageblocks without managed frames; `watch` rereads a descriptor; `row` tells eight
 //! neighbours whose tags share a word; `bias` decides how tags are won; `frame_map` holds them; `hint` keeps what a
 //! descriptor says of its largest run; `stretch` maps a range of frames to bits; `tree` and `index` find pageblocks
-//! that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames.
+//! that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames. `properties`: what
+//! holds of every tag, descriptor and bias.
 
 pub(super) mod bias;
 pub(super) mod count;
@@ -15,6 +16,8 @@ pub(super) mod hint;
 #[cfg(not(pageyard_loom))]
 pub(super) mod holes;
 pub(super) mod index;
+#[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+mod properties;
 pub(super) mod row;
 pub(super) mod stretch;
 pub(super) mod tag;
