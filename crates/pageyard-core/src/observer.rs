@@ -1,12 +1,13 @@
-//! Callbacks as blocks change hands: for page owners, poisoning, guard frames and leak checks.
+//! Callbacks as blocks change hands: for page owners, poisoning, guard frames, leak checks and injected failures.
 
 use crate::migratetype::Migratetype;
+use crate::request::Request;
 use crate::units::{BlockId, Order, Pfn};
 
 /// Is told of every block that is handed out, freed, split or moved.
 ///
 /// `()` ignores everything and costs nothing. An observer is a type parameter of its engine, not a `dyn` value, so its
-/// calls are inlined.
+/// calls are inlined. A pair `(A, B)` tells both, `A` first; pairs nest.
 ///
 /// # Order of events
 /// Between an `allocated` and the `freed` of the same block the block is live, and both are called while no other
@@ -29,6 +30,24 @@ use crate::units::{BlockId, Order, Pfn};
 pub trait Observer: Sync {
     /// Whether the observer wants any calls. An engine can take shorter paths where it does not.
     const ACTIVE: bool = true;
+
+    /// Whether [`freed`](Observer::freed) or [`migrated`](Observer::migrated) writes to the frames that are given up.
+    /// Then an engine takes no caller's word that a block is zeros when it is freed, and clears none at that time.
+    const WRITES: bool = false;
+
+    /// Returns whether to refuse a request with [`AllocError::OutOfMemory`](crate::AllocError::OutOfMemory), as if no
+    /// memory were left: for tests of what callers do then.
+    ///
+    /// It is asked once a request, before anything is tried; for each block of a bulk call; and not where a block or a
+    /// range is asked for by its number.
+    ///
+    /// # Linux
+    /// `should_fail_alloc_page`.
+    #[inline(always)]
+    fn refuses(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
 
     /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked
     /// for.
@@ -63,26 +82,77 @@ impl Observer for () {
     fn migrated(&self, _: BlockId, _: Pfn) {}
 }
 
-impl<O: Observer> Observer for &O {
-    const ACTIVE: bool = O::ACTIVE;
+/// Implements [`Observer`] for what dereferences to one.
+macro_rules! observe_through {
+    ([$($generics:tt)*] $pointer:ty) => {
+        impl<$($generics)*> Observer for $pointer {
+            const ACTIVE: bool = O::ACTIVE;
+            const WRITES: bool = O::WRITES;
+
+            #[inline(always)]
+            fn refuses(&self, request: &Request) -> bool {
+                (**self).refuses(request)
+            }
+
+            #[inline(always)]
+            fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype) {
+                (**self).allocated(pfn, order, migratetype);
+            }
+
+            #[inline(always)]
+            fn freed(&self, pfn: Pfn, order: Order) {
+                (**self).freed(pfn, order);
+            }
+
+            #[inline(always)]
+            fn split(&self, pfn: Pfn, from: Order, to: Order) {
+                (**self).split(pfn, from, to);
+            }
+
+            #[inline(always)]
+            fn migrated(&self, from: BlockId, to: Pfn) {
+                (**self).migrated(from, to);
+            }
+        }
+    };
+}
+
+observe_through!([O: Observer] &O);
+
+#[cfg(feature = "alloc")]
+observe_through!([O: Observer + Send] alloc::sync::Arc<O>);
+
+/// Both are told, and either may refuse: the first one to do so ends the asking.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
+    const WRITES: bool = A::WRITES || B::WRITES;
+
+    #[inline(always)]
+    fn refuses(&self, request: &Request) -> bool {
+        self.0.refuses(request) || self.1.refuses(request)
+    }
 
     #[inline(always)]
     fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype) {
-        (**self).allocated(pfn, order, migratetype);
+        self.0.allocated(pfn, order, migratetype);
+        self.1.allocated(pfn, order, migratetype);
     }
 
     #[inline(always)]
     fn freed(&self, pfn: Pfn, order: Order) {
-        (**self).freed(pfn, order);
+        self.0.freed(pfn, order);
+        self.1.freed(pfn, order);
     }
 
     #[inline(always)]
     fn split(&self, pfn: Pfn, from: Order, to: Order) {
-        (**self).split(pfn, from, to);
+        self.0.split(pfn, from, to);
+        self.1.split(pfn, from, to);
     }
 
     #[inline(always)]
     fn migrated(&self, from: BlockId, to: Pfn) {
-        (**self).migrated(from, to);
+        self.0.migrated(from, to);
+        self.1.migrated(from, to);
     }
 }

@@ -37,10 +37,23 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     // Always inlined, here and in `free`: a call saves and restores as many registers as a hit makes accesses.
     #[inline(always)]
     pub fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        if O::ACTIVE && self.observer.refuses(request) {
+            return Err(self.refused(cx));
+        }
         match self.alloc_hit(cx, request) {
             Some(pfn) => Ok(pfn),
             None => self.alloc_slow(*cx, *request),
         }
+    }
+
+    /// Counts a request that the observer refused.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(&self, cx: &Cx) -> AllocError {
+        if self.has_cpu(cx.cpu) {
+            self.count(cx.cpu, Counter::AllocFail, 1);
+        }
+        AllocError::OutOfMemory
     }
 
     /// Requests that no list serves: cold frames, and zeroed frames where nothing clears.

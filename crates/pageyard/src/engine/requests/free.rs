@@ -84,10 +84,10 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
 
-    /// Returns whether every block is cleared when it is freed.
+    /// Returns whether every block is cleared when it is freed: not where the observer has written to it.
     #[inline(always)]
     pub(crate) fn clears_on_free(&self) -> bool {
-        C::ACTIVE && self.config.init_on_free
+        C::ACTIVE && !O::WRITES && self.config.init_on_free
     }
 
     /// Frees one block, and calls the observer, or clears it, in between. Both happen outside the list's exclusive
@@ -156,12 +156,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Frees one block that the caller has zeroed, and remembers that. With
-    /// [`init_on_alloc`](crate::Config::init_on_alloc) or `init_on_free`, the caller is not trusted.
+    /// [`init_on_alloc`](crate::Config::init_on_alloc) or `init_on_free`, the caller is not trusted; and where the
+    /// observer [writes](Observer::WRITES) to it, it is zeros no longer.
     ///
     /// # Errors
     /// As [`Pageyard::free`].
     pub fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if !self.trusts_zeros() {
+        if O::WRITES || !self.trusts_zeros() {
             return self.free(cx, pfn, order);
         }
         if !self.has_cpu(cx.cpu) {

@@ -187,10 +187,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 impl<P: PerCpu, O: Observer, C: Clear> PressureAllocator for Pageyard<'_, P, O, C> {
     #[inline]
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
+        let mut tried = Attempts::default();
+        if O::ACTIVE && self.observer.refuses(request) {
+            return Err(Failure { why: self.refused(cx), tried });
+        }
         if let Some(pfn) = self.alloc_hit(cx, request) {
             return Ok(pfn);
         }
-        let mut tried = Attempts::default();
         let got = self.alloc_miss(cx, request, || self.wait_for(cx, request, helpers, &mut tried));
         got.map_err(|why| Failure { why, tried })
     }
