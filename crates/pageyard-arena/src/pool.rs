@@ -20,7 +20,7 @@
 //! ```
 
 use crate::arena::{Arena, ArenaRef};
-use pageyard::{PAGE_SIZE, PerCpu, Pfn, forward_page_allocator};
+use pageyard::{Observer, PAGE_SIZE, PerCpu, Pfn, forward_page_allocator};
 use pageyard_packets::{PagePool, PoolBatch, PoolConsumer, PoolPage, UseTable, Values};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -48,7 +48,7 @@ pub struct Pool<A: ArenaRef + Sync> {
     _table: Arc<UseTable<'static>>,
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Makes a pool of buffers.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl<A: ArenaRef + Sync> Pool<A> {
         Ok(Pool { pages: ManuallyDrop::new(pages), _table: table })
     }
 
-    fn arena(&self) -> &Arena<A::PerCpu> {
+    fn arena(&self) -> &Arena<A::PerCpu, A::Observer> {
         arena(&self.pages)
     }
 
@@ -112,7 +112,7 @@ impl<A: ArenaRef + Sync> Drop for Pool<A> {
     }
 }
 
-fn arena<A: ArenaRef + Sync>(pages: &Pages<A>) -> &Arena<A::PerCpu> {
+fn arena<A: ArenaRef + Sync>(pages: &Pages<A>) -> &Arena<A::PerCpu, A::Observer> {
     pages.allocator().0.arena()
 }
 

@@ -3,7 +3,9 @@
 use super::holder::ArenaRef;
 use super::memory::Arena;
 use crate::backing::BackingError;
-use pageyard::{AllocError, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags};
+use pageyard::{
+    AllocError, Frames, Migratetype, Observer, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags,
+};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -39,7 +41,7 @@ pub struct Block<A: ArenaRef> {
     order: Order,
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Allocates a block. It holds whatever its last owner wrote, or zeros.
     ///
     /// # Errors

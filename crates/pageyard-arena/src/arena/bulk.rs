@@ -2,7 +2,7 @@
 
 use super::holder::ArenaRef;
 use super::memory::Arena;
-use pageyard::{Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags};
+use pageyard::{Migratetype, Observer, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags};
 use std::fmt;
 
 /// Blocks of one order, freed with one call when this is dropped. `A` is [how it holds their arena](ArenaRef).
@@ -12,7 +12,7 @@ pub struct Blocks<A: ArenaRef> {
     order: Order,
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Allocates up to `count` blocks with one call; fewer where memory is short.
     #[must_use]
     pub fn alloc_bulk(&self, order: Order, count: usize) -> Blocks<&Self> {

@@ -1,7 +1,7 @@
 //! How a value holds the arena that its bytes are of.
 
 use super::memory::Arena;
-use pageyard::PerCpu;
+use pageyard::{Observer, PerCpu};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,37 +31,42 @@ use std::sync::Arc;
 pub unsafe trait ArenaRef {
     /// How the arena's per-CPU lists are protected.
     type PerCpu: PerCpu;
+    /// What is told of its blocks; `()` unless set.
+    type Observer: Observer;
 
     /// Returns the arena.
-    fn arena(&self) -> &Arena<Self::PerCpu>;
+    fn arena(&self) -> &Arena<Self::PerCpu, Self::Observer>;
 }
 
 // SAFETY: a reference is to one arena, as long as it can be used.
-unsafe impl<P: PerCpu> ArenaRef for &Arena<P> {
+unsafe impl<P: PerCpu, O: Observer> ArenaRef for &Arena<P, O> {
     type PerCpu = P;
+    type Observer = O;
 
     #[inline(always)]
-    fn arena(&self) -> &Arena<P> {
+    fn arena(&self) -> &Arena<P, O> {
         self
     }
 }
 
 // SAFETY: the count keeps the arena, at one address.
-unsafe impl<P: PerCpu> ArenaRef for Arc<Arena<P>> {
+unsafe impl<P: PerCpu, O: Observer> ArenaRef for Arc<Arena<P, O>> {
     type PerCpu = P;
+    type Observer = O;
 
     #[inline(always)]
-    fn arena(&self) -> &Arena<P> {
+    fn arena(&self) -> &Arena<P, O> {
         self
     }
 }
 
 // SAFETY: as above.
-unsafe impl<P: PerCpu> ArenaRef for Rc<Arena<P>> {
+unsafe impl<P: PerCpu, O: Observer> ArenaRef for Rc<Arena<P, O>> {
     type PerCpu = P;
+    type Observer = O;
 
     #[inline(always)]
-    fn arena(&self) -> &Arena<P> {
+    fn arena(&self) -> &Arena<P, O> {
         self
     }
 }

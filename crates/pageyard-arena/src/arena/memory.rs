@@ -7,7 +7,7 @@ use crate::clear::Clearer;
 use crate::rseq::{Rseq, current_cpu};
 use crate::slots::Table;
 use pageyard::{
-    AllocError, AuditError, Census, CpuId, Cx, Frames, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats,
+    AllocError, AuditError, Census, CpuId, Cx, Frames, Observer, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats,
 };
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -16,19 +16,33 @@ use std::ptr::NonNull;
 ///
 /// Its blocks are bytes that the caller owns until they are dropped. Frame 0 is the first of the mapping; a block of 2
 /// MiB or less is aligned to its size in memory, too.
-pub struct Arena<P: PerCpu = Rseq> {
+pub struct Arena<P: PerCpu = Rseq, O: Observer = ()> {
     // Declared first, so dropped first: it manages the mapping's frames.
-    yard: OwnedPageyard<P, (), Zeros>,
+    yard: OwnedPageyard<P, O, Zeros>,
     mapping: Mapping,
     table: Table,
     /// Zero in a child of a fork.
     alive: Alive,
+    /// Tells the observer that the host took frames.
+    forget: Forget<O>,
 }
 
-impl<P: PerCpu> Arena<P> {
-    pub(super) fn new(yard: OwnedPageyard<P, (), Zeros>, mapping: Mapping) -> Result<Arena<P>, BackingError> {
+/// Tells an observer that frames hold zeros now, and not what it wrote.
+pub(crate) type Forget<O> = fn(&O, Pfn, Frames);
+
+impl<P: PerCpu, O: Observer> Arena<P, O> {
+    pub(super) fn new(
+        yard: OwnedPageyard<P, O, Zeros>,
+        mapping: Mapping,
+        forget: Forget<O>,
+    ) -> Result<Arena<P, O>, BackingError> {
         let table = Table::new(mapping.frames())?;
-        Ok(Arena { yard, mapping, table, alive: Alive::new()? })
+        Ok(Arena { yard, mapping, table, alive: Alive::new()?, forget })
+    }
+
+    /// Tells the observer that the host took free frames, which hold zeros now.
+    pub(crate) fn forget(&self, first: Pfn, frames: Frames) {
+        (self.forget)(self.yard.observer(), first, frames);
     }
 
     /// Returns whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
@@ -53,15 +67,15 @@ impl<P: PerCpu> Arena<P> {
     ///
     /// # Safety
     /// Only blocks that were allocated through it are freed, split or moved through it, a block is called zeros only if
-    /// it is, and its clearer clears such blocks only. Otherwise a [`Block`](super::Block) could share its bytes with
+    /// it is, its clearer clears such blocks only, and its observer is called by the engine alone. Otherwise a [`Block`](super::Block) could share its bytes with
     /// another one.
     #[must_use]
-    pub unsafe fn engine(&self) -> &OwnedPageyard<P, (), Zeros> {
+    pub unsafe fn engine(&self) -> &OwnedPageyard<P, O, Zeros> {
         &self.yard
     }
 
     /// Returns the engine, for the blocks of this crate.
-    pub(crate) fn yard(&self) -> &OwnedPageyard<P, (), Zeros> {
+    pub(crate) fn yard(&self) -> &OwnedPageyard<P, O, Zeros> {
         &self.yard
     }
 

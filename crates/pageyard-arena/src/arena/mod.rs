@@ -22,7 +22,8 @@
 //! * `memory`: [`Arena`]; `alive`: whether it is the one that was built, or a copy in a child of a fork;
 //!   `holder`: [`ArenaRef`], how the values below hold it.
 //! * `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them; `pages`: [`Pages`],
-//!   as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the engine.
+//!   as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the engine; `poison`:
+//!   [`Poison`], which finds writes to free frames.
 
 mod alive;
 mod block;
@@ -32,6 +33,7 @@ mod error;
 mod holder;
 mod memory;
 mod pages;
+mod poison;
 mod zeros;
 
 pub use block::Block;
@@ -41,6 +43,7 @@ pub use error::ArenaError;
 pub use holder::ArenaRef;
 pub use memory::Arena;
 pub use pages::Pages;
+pub use poison::{Corruption, PATTERN, Poison};
 pub use zeros::Zeros;
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use super::block::Block;
 use super::holder::ArenaRef;
 use super::memory::Arena;
 use crate::backing::BackingError;
-use pageyard::{AllocError, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags};
+use pageyard::{
+    AllocError, Frames, Migratetype, Observer, Order, PAGE_SIZE, PerCpu, Pfn, Request, RequestFlags,
+};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -63,7 +65,7 @@ pub struct Pages<A: ArenaRef> {
     frames: Frames,
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Allocates so many bytes in one piece, rounded up to frames and no further: not to a power of two. They hold
     /// whatever their last owners wrote, or zeros.
     ///

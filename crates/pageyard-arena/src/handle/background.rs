@@ -2,28 +2,28 @@
 
 use crate::arena::Arena;
 use crate::own_thread::OwnThread;
-use pageyard::{Frames, PAGEBLOCK_ORDER, PerCpu, ZoneId, metrics};
+use pageyard::{Frames, Observer, PAGEBLOCK_ORDER, PerCpu, ZoneId, metrics};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
+impl<P: PerCpu + Send + Sync + 'static, O: Observer + Send + 'static> Arena<P, O> {
     /// Begins a thread that compacts: it looks each second, and compacts where more than a tenth of the free memory is
     /// too scattered for a block of 2 MiB, until [`BackgroundBuilder`] is told otherwise.
-    pub fn compactor(self: &Arc<Self>) -> BackgroundBuilder<P> {
+    pub fn compactor(self: &Arc<Self>) -> BackgroundBuilder<P, O> {
         BackgroundBuilder { arena: self.clone(), every: Duration::from_secs(1), scattered: 0.1 }
     }
 }
 
 /// Settings of a [`Background`].
 #[must_use]
-pub struct BackgroundBuilder<P: PerCpu> {
-    arena: Arc<Arena<P>>,
+pub struct BackgroundBuilder<P: PerCpu, O: Observer = ()> {
+    arena: Arc<Arena<P, O>>,
     every: Duration,
     scattered: f64,
 }
 
-impl<P: PerCpu + Send + Sync + 'static> BackgroundBuilder<P> {
+impl<P: PerCpu + Send + Sync + 'static, O: Observer + Send + 'static> BackgroundBuilder<P, O> {
     /// Sets how often it looks; not more often than each millisecond.
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = interval.max(Duration::from_millis(1));
@@ -148,7 +148,7 @@ impl Drop for Background {
 }
 
 /// Returns the share of the free memory that is too scattered for a block of 2 MiB; none where nothing is free.
-fn scattered<P: PerCpu>(arena: &Arena<P>) -> Option<f64> {
+fn scattered<P: PerCpu, O: Observer>(arena: &Arena<P, O>) -> Option<f64> {
     let zone = arena.yard().zone_stats(ZoneId(0))?;
     metrics::unusable_index(&zone.blocks_by_order(), PAGEBLOCK_ORDER.index())
 }

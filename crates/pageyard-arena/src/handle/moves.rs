@@ -5,15 +5,15 @@ use crate::slots::{Slot, SlotId};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
-    AllocError, BlockId, CpuSet, Cx, Frames, Migratetype, Order, PAGE_SIZE, PageAllocator, PerCpu, Pfn,
-    PressureAllocator, Reclaim, Request, ZoneId,
+    AllocError, BlockId, CpuSet, Cx, Frames, Migratetype, Observer, Order, PAGE_SIZE, PageAllocator, PerCpu,
+    Pfn, PressureAllocator, Reclaim, Request, ZoneId,
 };
 
 /// The owner of the frames of an arena's handles, for compactions by that arena's own engine.
 ///
 /// It is private, because [`Migrate`] can be called by anyone who has it: a compaction by another engine would move
 /// handles onto frames that are somebody's blocks here.
-pub(super) struct Mover<'a, P: PerCpu>(pub(super) &'a Arena<P>);
+pub(super) struct Mover<'a, P: PerCpu, O: Observer>(pub(super) &'a Arena<P, O>);
 
 /// A handle whose frames a compaction has.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct IsolatedHandle {
 // SAFETY: 1. The slot is the one reference to a handle's frame, and it names the new one before `migrate` returns `Ok`.
 //         2. In every other case the slot never named it. 3. What is pinned is not moved: `moved` succeeds only on the
 //         very word that `begin` made, which a pin changes for good.
-unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
+unsafe impl<P: PerCpu, O: Observer> Migrate for Mover<'_, P, O> {
     type Isolated = IsolatedHandle;
 
     const MOVES_BLOCKS: bool = true;
@@ -82,7 +82,7 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
     }
 }
 
-impl<P: PerCpu> Mover<'_, P> {
+impl<P: PerCpu, O: Observer> Mover<'_, P, O> {
     /// Returns whether a block can be a compaction's target: it is allocated, in the arena, and no handle has it. A
     /// caller's own block passes, too, but the engine gives each block to one owner, so it offers none of those.
     fn is_target(&self, to: BlockId) -> bool {
@@ -107,7 +107,7 @@ impl<P: PerCpu> Mover<'_, P> {
 }
 
 /// An arena gives nothing up on its own: what it holds is its callers'.
-impl<P: PerCpu> Reclaim for Mover<'_, P> {
+impl<P: PerCpu, O: Observer> Reclaim for Mover<'_, P, O> {
     fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
         Reclaimed::default()
     }
@@ -125,7 +125,7 @@ impl<P: PerCpu> Reclaim for Mover<'_, P> {
 /// let arena = pageyard_arena::Arena::builder().size(4 << 20).build_locked().unwrap();
 /// owner(&arena);
 /// ```
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Frees the slot of a handle that was dropped, and then its frames: the next owner of the frames must find a free
     /// slot.
     pub(super) fn free_handle(&self, id: SlotId, block: BlockId) {

@@ -3,7 +3,7 @@
 use crate::arena::{Arena, ArenaRef};
 use crate::slots::{Slot, SlotId};
 use pageyard::{
-    AllocError, BadRequest, BlockId, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request,
+    AllocError, BadRequest, BlockId, Frames, Migratetype, Observer, Order, PAGE_SIZE, PerCpu, Pfn, Request,
 };
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -42,7 +42,7 @@ pub struct Handle<A: ArenaRef> {
     order: Order,
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Allocates a page of `2^order` frames that compaction may move while it is not pinned. It holds zeros, or what
     /// its last owner wrote.
     ///

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::backing::{BackingError, PageSize};
 use pageyard::engine::Visit;
-use pageyard::{BlockId, CpuSet, Frames, Order, PAGEBLOCK_ORDER, PerCpu, Pfn};
+use pageyard::{BlockId, CpuSet, Frames, Observer, Order, PAGEBLOCK_ORDER, PerCpu, Pfn};
 
 /// Which free memory a purge gives back, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Default for PurgeLimits {
     }
 }
 
-impl<P: PerCpu> Arena<P> {
+impl<P: PerCpu, O: Observer> Arena<P, O> {
     /// Gives free memory back to the host, in pageblocks of 2 MiB: up to `most` frames. Returns how many that were.
     /// They are still the arena's, and zeros; the next write to each waits for the kernel.
     ///
@@ -91,6 +91,7 @@ impl<P: PerCpu> Arena<P> {
                 match unsafe { mapping.purge(block.pfn, size) } {
                     Ok(frames) => {
                         *given += frames;
+                        self.forget(block.pfn, size);
                         return if frames == size { Visit::Zeroed } else { Visit::Return };
                     }
                     Err(why) => refused = Some(why),

@@ -5,7 +5,7 @@ use super::pressure::Pressure;
 use crate::arena::Arena;
 use crate::backing::BackingError;
 use crate::own_thread::OwnThread;
-use pageyard::{Frames, Order, PAGE_SIZE, PerCpu};
+use pageyard::{Frames, Observer, Order, PAGE_SIZE, PerCpu};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
+impl<P: PerCpu + Send + Sync + 'static, O: Observer + Send + 'static> Arena<P, O> {
     /// Begins a thread that gives free memory back to the host: each second all that is free, until [`PurgerBuilder`]
     /// is told otherwise.
-    pub fn purger(self: &Arc<Self>) -> PurgerBuilder<P> {
+    pub fn purger(self: &Arc<Self>) -> PurgerBuilder<P, O> {
         PurgerBuilder {
             arena: self.clone(),
             every: Duration::from_secs(1),
@@ -29,14 +29,14 @@ impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
 
 /// Settings of a [`Purger`].
 #[must_use]
-pub struct PurgerBuilder<P: PerCpu> {
-    arena: Arc<Arena<P>>,
+pub struct PurgerBuilder<P: PerCpu, O: Observer = ()> {
+    arena: Arc<Arena<P, O>>,
     every: Duration,
     limits: PurgeLimits,
     pressure: Option<Box<dyn Pressure>>,
 }
 
-impl<P: PerCpu + Send + Sync + 'static> PurgerBuilder<P> {
+impl<P: PerCpu + Send + Sync + 'static, O: Observer + Send + 'static> PurgerBuilder<P, O> {
     /// Sets how often it purges; not more often than each millisecond.
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = interval.max(Duration::from_millis(1));
@@ -198,7 +198,7 @@ fn wait(shared: &Shared, pressure: Option<&dyn Pressure>, every: Duration) -> Wo
     }
 }
 
-fn run<P: PerCpu>(mut settings: PurgerBuilder<P>, shared: &Shared) {
+fn run<P: PerCpu, O: Observer>(mut settings: PurgerBuilder<P, O>, shared: &Shared) {
     loop {
         let woken = wait(shared, settings.pressure.as_deref(), settings.every);
         if shared.is_stopped() {
