@@ -22,6 +22,7 @@ WITHOUT = {
     "pageyard-packets": ["pageyard", "pageyard-linux", "pageyard-trace"],
     "pageyard-linux": ["pageyard", "pageyard-trace"],
     "pageyard-arena": ["pageyard-packets", "pageyard-linux", "pageyard-trace"],
+    "pageyard-debug": ["pageyard", "pageyard-arena", "pageyard-linux"],
     "pageyard-guest": ["pageyard", "pageyard-linux"],
     "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
     "pageyard-record": ["pageyard-linux", "pageyard-replay", "clap"],

@@ -1,0 +1,38 @@
+//! Live blocks as Linux writes them.
+
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::{BlockId, PAGEBLOCK_ORDER};
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Writes one block.
+pub(super) fn write(
+    out: &mut impl Write,
+    block: BlockId,
+    migratetype: Migratetype,
+    at: Duration,
+    stack: &[String],
+) -> io::Result<()> {
+    let (pid, kind) = (std::process::id(), kind(migratetype));
+    let (order, pfn, nanos) = (block.order, block.pfn.0, at.as_nanos());
+    writeln!(out, "Page allocated via order {order}, mask 0x0(), pid {pid}, tgid {pid}, ts {nanos} ns")?;
+    let pageblock = pfn / PAGEBLOCK_ORDER.frames().0;
+    writeln!(out, "PFN {pfn:#x} type {kind} Block {pageblock} type {kind} Flags 0x0()")?;
+    for function in stack {
+        // A reader takes the name up to the first plus sign.
+        writeln!(out, " {}", function.replace('+', "&"))?;
+    }
+    writeln!(out)
+}
+
+/// Returns the name that `page_owner` has for a type.
+fn kind(migratetype: Migratetype) -> &'static str {
+    match migratetype {
+        Migratetype::Unmovable => "Unmovable",
+        Migratetype::Movable => "Movable",
+        Migratetype::Reclaimable => "Reclaimable",
+        Migratetype::HighAtomic => "HighAtomic",
+        Migratetype::Cma => "CMA",
+        Migratetype::Isolate => "Isolate",
+    }
+}
