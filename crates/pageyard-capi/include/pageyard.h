@@ -121,6 +121,37 @@ typedef struct {
 } pageyard_arena;
 
 /*
+ Which requests fail; fail_page_alloc of Linux's fault injection has the same knobs. `{ .interval = 1, .probability =
+ 100, .times = -1 }` fails all.
+ */
+typedef struct {
+  /*
+   Requests for less than this many bytes pass.
+   */
+  uint64_t least_bytes;
+  /*
+   How many bytes are handed out first: a request passes as long as it is smaller than what is left of them.
+   */
+  uint64_t space;
+  /*
+   How often requests fail at most; -1 for any number.
+   */
+  int64_t times;
+  /*
+   Where the random numbers begin.
+   */
+  uint64_t seed;
+  /*
+   Only every so many requests that get this far may fail; 0 is 1.
+   */
+  uint32_t interval;
+  /*
+   Of those, how many in a hundred do.
+   */
+  uint32_t probability;
+} pageyard_fail_knobs;
+
+/*
  How much memory there is, and how much of it is free.
  */
 typedef struct {
@@ -172,6 +203,29 @@ extern "C" {
 pageyard_error pageyard_arena_new(size_t bytes,
                                   uint32_t backing,
                                   pageyard_arena *out);
+
+/*
+ Makes an arena as pageyard_arena_new does, in which requests can be made to fail (pageyard_fail_alloc), for tests of
+ what a program does then. Its calls are slower. None fails until it is told to.
+
+ # Safety
+ As pageyard_arena_new.
+ */
+pageyard_error pageyard_arena_new_failing(size_t bytes,
+                                          uint32_t backing,
+                                          pageyard_arena *out);
+
+/*
+ Sets which requests of an arena fail from now on, unless `knobs` is null, and writes how many did since they were
+ set before, unless `failed` is null. They fail as if there were no memory. PAGEYARD_ERROR_ARGUMENT for an arena that
+ pageyard_arena_new made, for a probability of more than 100, and for times below -1.
+
+ # Safety
+ `knobs` is null or points to knobs; `failed` is null, or has room for a number.
+ */
+pageyard_error pageyard_fail_alloc(pageyard_arena arena,
+                                   const pageyard_fail_knobs *knobs,
+                                   uint64_t *failed);
 
 /*
  Ends an arena: its memory is unmapped, allocated or not.

@@ -4,16 +4,18 @@ use crate::error::Error;
 use crate::table::Table;
 use crate::usage::Usage;
 use pageyard::{
-    AllocError, CpuId, Cx, FrameRange, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request,
+    AllocError, CpuId, Cx, FrameRange, Frames, Migratetype, Observer, Order, PAGE_SIZE, PerCpu, Pfn, Request,
     RequestFlags, TryLock,
 };
 use pageyard_arena::backing::{Backing, BackingError, Mapping, PageSize};
 use pageyard_arena::purge::PurgeLimits;
 use pageyard_arena::rseq::{Rseq, current_cpu};
-use pageyard_arena::{Arena, ArenaError, Block, Pages};
+use pageyard_arena::{Arena, ArenaBuilder, ArenaError, Block, Pages};
+use pageyard_debug::{FaultKnobs, Faults};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// An arena: memory of the host, in pages of 4,096 bytes.
 #[repr(C)]
@@ -41,6 +43,8 @@ pub const PAGEYARD_BACKING_FILE_TRANSPARENT: u32 = 5;
 enum Any {
     Sequences(Arena<Rseq>),
     Locked(Arena<TryLock>),
+    /// Behind locks, and with requests that fail on purpose.
+    Failing(Arena<TryLock, Arc<Faults>>, Arc<Faults>),
 }
 
 static ARENAS: Table<Any, 1024> = Table::new();
@@ -52,6 +56,7 @@ macro_rules! on {
         match unsafe { ARENAS.get($handle.handle) } {
             Some(Any::Sequences($arena)) => $call,
             Some(Any::Locked($arena)) => apart(|| $call),
+            Some(Any::Failing($arena, _)) => apart(|| $call),
             None => Err(Error::Handle),
         }
     };
@@ -74,6 +79,105 @@ const BATCH: usize = 64;
 /// `out` is null, or has room for a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pageyard_arena_new(bytes: usize, backing: u32, out: *mut ArenaHandle) -> Error {
+    let build = |builder: &dyn Fn() -> ArenaBuilder<'static>| match builder().build() {
+        Err(ArenaError::Sequences(_)) => builder().build_locked().map(Any::Locked),
+        built => built.map(Any::Sequences),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { new_arena(bytes, backing, out, build) }
+}
+
+/// Makes an arena as pageyard_arena_new does, in which requests can be made to fail (pageyard_fail_alloc), for tests of
+/// what a program does then. Its calls are slower. None fails until it is told to.
+///
+/// # Safety
+/// As pageyard_arena_new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pageyard_arena_new_failing(
+    bytes: usize,
+    backing: u32,
+    out: *mut ArenaHandle,
+) -> Error {
+    let build = |builder: &dyn Fn() -> ArenaBuilder<'static>| {
+        let faults = Arc::new(Faults::off());
+        let built = builder().observer(faults.clone()).build_locked();
+        built.map(|arena| Any::Failing(arena, faults))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { new_arena(bytes, backing, out, build) }
+}
+
+/// Which requests fail; fail_page_alloc of Linux's fault injection has the same knobs. `{ .interval = 1, .probability =
+/// 100, .times = -1 }` fails all.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FailKnobs {
+    /// Requests for less than this many bytes pass.
+    pub least_bytes: u64,
+    /// How many bytes are handed out first: a request passes as long as it is smaller than what is left of them.
+    pub space: u64,
+    /// How often requests fail at most; -1 for any number.
+    pub times: i64,
+    /// Where the random numbers begin.
+    pub seed: u64,
+    /// Only every so many requests that get this far may fail; 0 is 1.
+    pub interval: u32,
+    /// Of those, how many in a hundred do.
+    pub probability: u32,
+}
+
+/// Sets which requests of an arena fail from now on, unless `knobs` is null, and writes how many did since they were
+/// set before, unless `failed` is null. They fail as if there were no memory. PAGEYARD_ERROR_ARGUMENT for an arena that
+/// pageyard_arena_new made, for a probability of more than 100, and for times below -1.
+///
+/// # Safety
+/// `knobs` is null or points to knobs; `failed` is null, or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pageyard_fail_alloc(
+    arena: ArenaHandle,
+    knobs: *const FailKnobs,
+    failed: *mut u64,
+) -> Error {
+    // SAFETY: the header's contract: nothing deletes an arena while it is used.
+    let faults = match unsafe { ARENAS.get(arena.handle) } {
+        Some(Any::Failing(_, faults)) => faults,
+        Some(_) => return Error::Argument,
+        None => return Error::Handle,
+    };
+    // SAFETY: the caller's promise.
+    let knobs = (!knobs.is_null()).then(|| unsafe { knobs.read() });
+    if knobs.is_some_and(|knobs| knobs.probability > 100 || knobs.times < -1) {
+        return Error::Argument;
+    }
+    if let Some(failed) = NonNull::new(failed) {
+        // SAFETY: the caller's promise.
+        unsafe { failed.write(faults.failed()) };
+    }
+    if let Some(knobs) = knobs {
+        let least = knobs.least_bytes.div_ceil(PAGE_SIZE).max(1).checked_next_power_of_two();
+        let order = least.and_then(|frames| Order::new(frames.trailing_zeros() as u8));
+        faults.set(FaultKnobs {
+            // No request is larger than the largest order.
+            min_order: order.unwrap_or(Order::MAX),
+            space: Frames(knobs.space.div_ceil(PAGE_SIZE)),
+            times: u64::try_from(knobs.times).ok(),
+            seed: knobs.seed,
+            interval: knobs.interval,
+            probability: knobs.probability,
+            ..FaultKnobs::default()
+        });
+    }
+    Error::Ok
+}
+
+/// # Safety
+/// `out` is null, or has room for a handle.
+unsafe fn new_arena(
+    bytes: usize,
+    backing: u32,
+    out: *mut ArenaHandle,
+    build: impl FnOnce(&dyn Fn() -> ArenaBuilder<'static>) -> Result<Any, ArenaError>,
+) -> Error {
     let Some(out) = NonNull::new(out) else { return Error::Null };
     let backing = match backing {
         PAGEYARD_BACKING_TRANSPARENT => Backing::Anonymous,
@@ -84,12 +188,7 @@ pub unsafe extern "C" fn pageyard_arena_new(bytes: usize, backing: u32, out: *mu
         PAGEYARD_BACKING_FILE_TRANSPARENT => Backing::MemfdTransparent,
         _ => return Error::Argument,
     };
-    let builder = || Arena::builder().size(bytes).backing(backing);
-    let built = match builder().build() {
-        Err(ArenaError::Sequences(_)) => builder().build_locked().map(Any::Locked),
-        built => built.map(Any::Sequences),
-    };
-    match built {
+    match build(&|| Arena::builder().size(bytes).backing(backing)) {
         Ok(arena) => match ARENAS.insert(arena) {
             Some(handle) => {
                 // SAFETY: the caller's promise.
@@ -383,8 +482,8 @@ unsafe fn alloc_to(
 }
 
 #[inline(always)]
-fn alloc<P: PerCpu>(
-    arena: &Arena<P>,
+fn alloc<P: PerCpu, O: Observer>(
+    arena: &Arena<P, O>,
     bytes: usize,
     align: Order,
     flags: RequestFlags,
@@ -401,8 +500,8 @@ fn alloc<P: PerCpu>(
 }
 
 #[inline(never)]
-fn alloc_pages<P: PerCpu>(
-    arena: &Arena<P>,
+fn alloc_pages<P: PerCpu, O: Observer>(
+    arena: &Arena<P, O>,
     bytes: usize,
     align: Order,
     flags: RequestFlags,
@@ -419,12 +518,12 @@ fn alloc_pages<P: PerCpu>(
 }
 
 #[cold]
-fn refusal<P: PerCpu>(arena: &Arena<P>, why: AllocError) -> Error {
+fn refusal<P: PerCpu, O: Observer>(arena: &Arena<P, O>, why: AllocError) -> Error {
     if arena.is_inert() { Error::Forked } else { why.into() }
 }
 
 #[inline(always)]
-fn free<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Result<(), Error> {
+fn free<P: PerCpu, O: Observer>(arena: &Arena<P, O>, at: NonNull<u8>, bytes: usize) -> Result<(), Error> {
     if bytes.wrapping_sub(1) < PAGE_SIZE as usize
         && let Some(first) = arena.frame_at(at)
         && !arena.is_inert()
@@ -437,7 +536,11 @@ fn free<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Result<()
 }
 
 #[inline(never)]
-fn free_pages<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Result<(), Error> {
+fn free_pages<P: PerCpu, O: Observer>(
+    arena: &Arena<P, O>,
+    at: NonNull<u8>,
+    bytes: usize,
+) -> Result<(), Error> {
     if bytes == 0 {
         return Err(Error::Size);
     }
@@ -460,7 +563,11 @@ fn free_pages<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Res
 
 /// # Safety
 /// The bytes are the caller's.
-unsafe fn discard<P: PerCpu>(arena: &Arena<P>, at: NonNull<u8>, bytes: usize) -> Result<Frames, Error> {
+unsafe fn discard<P: PerCpu, O: Observer>(
+    arena: &Arena<P, O>,
+    at: NonNull<u8>,
+    bytes: usize,
+) -> Result<Frames, Error> {
     if arena.is_inert() {
         return Err(Error::Forked);
     }

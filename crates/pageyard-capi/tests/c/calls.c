@@ -23,6 +23,47 @@ static size_t free_bytes(pageyard_arena arena) {
     return (size_t)usage.free_bytes;
 }
 
+/* Requests that fail on purpose, and only those. */
+static void failures(void) {
+    pageyard_arena arena, plain;
+    CHECK(pageyard_arena_new_failing(8 << 20, PAGEYARD_BACKING_BASE, &arena) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_arena_new(1 << 20, PAGEYARD_BACKING_BASE, &plain) == PAGEYARD_ERROR_OK);
+    void *page, *many[100];
+    CHECK(pageyard_alloc(arena, PAGE, &page) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_free(arena, page, PAGE) == PAGEYARD_ERROR_OK);
+
+    pageyard_fail_knobs knobs = {.interval = 1, .probability = 100, .times = 2};
+    uint64_t failed = 9;
+    CHECK(pageyard_fail_alloc(arena, &knobs, &failed) == PAGEYARD_ERROR_OK && failed == 0);
+    CHECK(pageyard_alloc(arena, PAGE, &page) == PAGEYARD_ERROR_OUT_OF_MEMORY);
+    CHECK(pageyard_alloc_zeroed(arena, 13 * PAGE, &page) == PAGEYARD_ERROR_OUT_OF_MEMORY);
+    CHECK(pageyard_alloc(arena, PAGE, &page) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_free(arena, page, PAGE) == PAGEYARD_ERROR_OK);
+
+    knobs = (pageyard_fail_knobs){.interval = 41, .probability = 100, .times = -1};
+    CHECK(pageyard_fail_alloc(arena, &knobs, &failed) == PAGEYARD_ERROR_OK && failed == 2);
+    CHECK(pageyard_alloc_bulk(arena, PAGE, many, 100) == 40);
+    CHECK(pageyard_free_bulk(arena, many, 40, PAGE) == 40);
+    CHECK(pageyard_fail_alloc(arena, NULL, &failed) == PAGEYARD_ERROR_OK && failed == 1);
+
+    knobs = (pageyard_fail_knobs){.interval = 1, .probability = 100, .times = -1, .least_bytes = 5 * PAGE};
+    CHECK(pageyard_fail_alloc(arena, &knobs, NULL) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_alloc(arena, 4 * PAGE, &page) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_free(arena, page, 4 * PAGE) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_alloc(arena, 8 * PAGE, &page) == PAGEYARD_ERROR_OUT_OF_MEMORY);
+
+    knobs.probability = 101;
+    CHECK(pageyard_fail_alloc(arena, &knobs, NULL) == PAGEYARD_ERROR_ARGUMENT);
+    knobs.probability = 1;
+    CHECK(pageyard_fail_alloc(plain, &knobs, NULL) == PAGEYARD_ERROR_ARGUMENT);
+    CHECK(free_bytes(arena) == 8 << 20);
+    CHECK(pageyard_arena_delete(arena) == PAGEYARD_ERROR_OK);
+    CHECK(pageyard_fail_alloc(arena, &knobs, NULL) == PAGEYARD_ERROR_HANDLE);
+    CHECK(pageyard_arena_new_failing(0, PAGEYARD_BACKING_BASE, &arena) == PAGEYARD_ERROR_SIZE);
+    CHECK(pageyard_arena_new_failing(PAGE, PAGEYARD_BACKING_BASE, NULL) == PAGEYARD_ERROR_NULL);
+    CHECK(pageyard_arena_delete(plain) == PAGEYARD_ERROR_OK);
+}
+
 static void arenas(void) {
     pageyard_arena arena, other;
     CHECK(pageyard_arena_new(8 << 20, PAGEYARD_BACKING_TRANSPARENT, &arena) == PAGEYARD_ERROR_OK);
@@ -261,6 +302,7 @@ static void at_exit(void) {
 int main(void) {
     CHECK(atexit(at_exit) == 0);
     arenas();
+    failures();
     engines();
     placed();
     for (int error = -2; error < 20; error++) {
