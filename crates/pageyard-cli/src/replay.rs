@@ -8,7 +8,7 @@ use crate::{carried, size};
 use clap::Args;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{
-    Follow, MOST_SAMPLES, Progress as Doing, ReplayOptions, SAMPLES, SlowPath, replay,
+    Follow, MOST_SAMPLES, Progress as Doing, ReplayOptions, SAMPLES, SlowPath, faults, replay,
 };
 use pageyard_trace::Trace;
 use pageyard_trace::series::{SeriesFolder, SeriesFormat};
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv\n  pageyard replay data/traces/build.trace --engine kernel:6.12,linux-6.12\n  pageyard replay busy.trace --slow-path compaction --engine linux-4.6,posted:1459414236-9219-5-git-send-email-vbabka@suse.cz"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --fail-page-alloc 1,10,0,-1 --fail-min-order 3\n  pageyard replay --samples 200 --out series --format csv\n  pageyard replay data/traces/build.trace --engine kernel:6.12,linux-6.12\n  pageyard replay busy.trace --slow-path compaction --engine linux-4.6,posted:1459414236-9219-5-git-send-email-vbabka@suse.cz"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -64,6 +64,15 @@ pub struct Replay {
     /// With --slow-path: the percentage of movable frames that are pinned, which no trace records [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
+
+    /// Make requests fail on purpose, as Linux's fail_page_alloc does: every how many, how many in a hundred of those,
+    /// after how many frames, and how often (-1 without end). 1,10,0,-1 fails one in ten
+    #[arg(long, value_name = "INTERVAL,PROBABILITY,SPACE,TIMES")]
+    fail_page_alloc: Option<String>,
+
+    /// With --fail-page-alloc: the smallest order that fails [default: 0]
+    #[arg(long, value_name = "ORDER", requires = "fail_page_alloc", value_parser = clap::value_parser!(u8).range(0..=10))]
+    fail_min_order: Option<u8>,
 
     /// In which order free blocks lay on their lists: 0 is the recorded order, or ascending where the trace does not
     /// tell it, each other number another order
@@ -144,6 +153,12 @@ impl Replay {
             threads: self.threads,
             slow_path: self.slow_path()?,
             as_recorded: self.as_recorded,
+            faults: self
+                .fail_page_alloc
+                .as_deref()
+                .map(|text| faults(text, self.fail_min_order.unwrap_or(0)))
+                .transpose()
+                .map_err(Failure)?,
             samples: self.samples,
             opening_seed: self.opening,
             series: self.out.is_some(),

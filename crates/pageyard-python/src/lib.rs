@@ -3,7 +3,7 @@
 
 use pageyard_replay::compare::compare;
 use pageyard_replay::engine::{EngineSpec, KnobsDocument, all_knobs};
-use pageyard_replay::replay::{Progress, ReplayOptions, SlowPath, replay};
+use pageyard_replay::replay::{Progress, ReplayOptions, SlowPath, faults, replay};
 use pageyard_replay::story::blame;
 use pageyard_trace::document::{Document, Versioned};
 use pageyard_trace::series::SeriesFormat;
@@ -95,6 +95,8 @@ struct Options {
     memory: Option<u64>,
     slow_path: Option<String>,
     pinned: f64,
+    fail_page_alloc: Option<String>,
+    fail_min_order: u8,
 }
 
 impl Options {
@@ -107,8 +109,10 @@ impl Options {
     fn replay(&self) -> PyResult<ReplayOptions> {
         let slow_path = self.slow_path.as_deref().map(str::parse::<SlowPath>).transpose().map_err(refused)?;
         let slow_path = slow_path.map(|parts| SlowPath { pinned: self.pinned, ..parts });
+        let faults = self.fail_page_alloc.as_deref().map(|text| faults(text, self.fail_min_order));
+        let faults = faults.transpose().map_err(refused)?;
         let judge = std::env::var_os("PAGEYARD_JUDGE").map(PathBuf::from);
-        Ok(ReplayOptions { memory: self.memory, slow_path, judge, ..ReplayOptions::default() })
+        Ok(ReplayOptions { memory: self.memory, slow_path, judge, faults, ..ReplayOptions::default() })
     }
 }
 

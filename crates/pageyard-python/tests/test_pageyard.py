@@ -77,6 +77,11 @@ class Reports(unittest.TestCase):
         self.assertEqual(figures(changed), figures(named))
         self.assertIn("defrag_mode", pageyard.knobs().table("knobs").column("name").to_pylist())
 
+    def test_requests_fail_on_purpose(self):
+        engine = pageyard.Trace(GUEST).replay("linux-6.12", fail_page_alloc="1,100,0,7")["engines"][0]
+        self.assertEqual(engine["failed_on_purpose"], 7)
+        self.assertGreaterEqual(engine["failed_allocs"], 7)
+
     def test_settings_are_compared(self):
         comparison = pageyard.Trace(GUEST).compare("linux-6.12", "linux-6.18", seeds=2)
         self.assertTrue(comparison["schema"].startswith("pageyard.compare/"))
@@ -116,6 +121,8 @@ class Refused(unittest.TestCase):
         self.refuses("is not possible", lambda: trace.replay("linux-6.18", memory="1.5KiB"))
         self.refuses("1.5G", lambda: trace.replay(memory=b"4G"))
         self.refuses("slow_path", lambda: trace.replay(pinned=0.1))
+        self.refuses("1,10,0,-1", lambda: trace.replay(fail_page_alloc="often"))
+        self.refuses("fail_min_order", lambda: trace.replay(fail_page_alloc="1,10,0,-1", fail_min_order=11))
         for share in [-0.1, 1.1, float("nan")]:
             self.refuses("from 0 to 1", lambda share=share: trace.replay(pinned=share))
 

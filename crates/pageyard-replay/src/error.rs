@@ -55,6 +55,11 @@ pub enum ReplayError {
     /// A slow path was asked for in a replay on several threads.
     #[error("a replay with a slow path is made on one thread; leave out --threads")]
     SlowPathOnThreads,
+    /// Requests were to fail on purpose in a replay on several threads, or in a kernel.
+    #[error(
+        "requests fail on purpose in a replay on one thread, outside of a kernel; leave out --threads and kernel: engines"
+    )]
+    FaultsElsewhere,
     /// There are limits to how many of something a replay can have.
     #[error("{asked} {of} are not possible; ask for 1 to {}", count(*most))]
     OutOfRange {

@@ -143,6 +143,8 @@ class Trace:
         memory: int | str | None = None,
         slow_path: str | None = None,
         pinned: float = 0.0,
+        fail_page_alloc: str | None = None,
+        fail_min_order: int = 0,
         threads: bool = False,
         opening: int = 0,
         samples: int | None = None,
@@ -154,13 +156,15 @@ class Trace:
         `memory`: a smaller machine, in bytes or as `"4G"`.
         `slow_path`: `"reclaim"`, `"compaction"`, or `"reclaim,compaction"`.
         `pinned`: the share of movable frames that neither can take, from 0 to 1 (the command's is a percentage).
+        `fail_page_alloc`: requests fail on purpose as Linux's boot parameter of that name says, `"interval,probability,
+        space,times"`: `"1,10,0,-1"` fails one in ten. `fail_min_order`: the smallest order that does.
         `threads`: one thread for each recorded CPU.
         `opening`: a seed for the order in which free blocks lie on their lists at the start.
         `samples`: the number of samples in the timeline.
         """
         folder = Path(tempfile.mkdtemp(prefix="pageyard-"))
         try:
-            options = _Options(engines, settings, memory, slow_path, pinned)
+            options = _Options(engines, settings, memory, slow_path, pinned, fail_page_alloc, fail_min_order)
             opening, samples = _count("opening", opening), None if samples is None else _count("samples", samples)
             with _reporting(progress) as report:
                 said = self._recording.replay(options, threads, opening, samples, folder / "series", report)
@@ -200,6 +204,8 @@ class _Options:
         memory: int | str | None,
         slow_path: str | None,
         pinned: float,
+        fail_page_alloc: str | None = None,
+        fail_min_order: int = 0,
     ) -> None:
         if not 0.0 <= pinned <= 1.0:
             raise PageyardError(f"`pinned` is a share, from 0 to 1; {pinned} was given")
@@ -209,7 +215,11 @@ class _Options:
         self.settings = [(name, _value(value)) for name, value in (settings or {}).items()]
         self.memory = None if memory is None else _bytes(memory)
         self.slow_path = slow_path
+        if not 0 <= fail_min_order <= 10:
+            raise PageyardError(f"`fail_min_order` is an order, from 0 to 10; {fail_min_order} was given")
         self.pinned = pinned
+        self.fail_page_alloc = fail_page_alloc
+        self.fail_min_order = fail_min_order
 
 
 def _value(value: object) -> str:

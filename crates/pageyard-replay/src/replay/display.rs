@@ -153,6 +153,9 @@ impl fmt::Display for EngineReport {
         }
         self.opening(f)?;
         self.outcome(f)?;
+        if let Some(n) = self.failed_on_purpose {
+            writeln!(f, "  on purpose    {} of those failures", count(n))?;
+        }
         match (&self.early, &self.slow_path) {
             (Some(early), _) => early.write_text(f)?,
             (None, None) if self.failures.refused_where_host_served > 0 && self.kernel.is_none() => writeln!(

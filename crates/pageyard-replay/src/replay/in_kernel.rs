@@ -528,6 +528,7 @@ mod tests {
             seed: 0,
             since: (Instant::now(), Duration::ZERO),
             ahead: None,
+            faults: None,
         };
         let mut config = Config { cpus: machine.cpus, ..Config::preset("linux-6.12").unwrap() };
         config.watermark.min_free_kbytes = machine.min_free_kbytes;

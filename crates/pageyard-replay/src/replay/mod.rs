@@ -47,6 +47,7 @@ pub use kernel_report::InKernel;
 pub(crate) use merged::{WORDS, merged};
 pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};
+pub use pageyard_debug::FaultKnobs;
 pub use prediction::{EndDistance, ListFrames, ListPrediction, PredictedAndRecorded, Prediction};
 pub use progress::Progress;
 pub(crate) use refusals::Asked;
@@ -57,7 +58,7 @@ pub use report::{
     WorkCounters,
 };
 pub(crate) use run::Stage;
-pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, replay};
+pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, faults, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;
 pub use walk::Follow;

@@ -292,6 +292,9 @@ pub struct EngineReport {
     /// The frees that came earlier than on the host; left out where none could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early: Option<EarlyFrees>,
+    /// Requests that failed on purpose; left out where none was asked to. They count among the failures, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_on_purpose: Option<u64>,
     /// The figures added by a replay in a kernel; left out for other engines. A kernel's calls are not timed, and its
     /// `seconds` are those of the guest and of what makes it ready.
     #[serde(skip_serializing_if = "Option::is_none")]

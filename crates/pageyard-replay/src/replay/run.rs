@@ -24,7 +24,8 @@ use crate::latency::clock_cost_ns;
 use crate::limits;
 use crate::machine::{Machine, Opening};
 use crate::text::count;
-use pageyard::{Frames, MemoryMap, ZoneStats};
+use pageyard::{Frames, MemoryMap, Order, ZoneStats};
+use pageyard_debug::{FaultKnobs, KnobError};
 use pageyard_trace::{Trace, TrustLevel};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -60,10 +61,24 @@ pub struct ReplayOptions {
     pub repeat: Option<Trace>,
     /// Frees what the host's reclaim freed when its row comes, and never earlier.
     pub as_recorded: bool,
+    /// Has requests fail on purpose, on every engine alike.
+    pub faults: Option<FaultKnobs>,
     /// Which of the host's moves are followed.
     pub follow: Follow,
     /// Where the module is that replays in a kernel (`bench/linux/judge`); looked for where this is `None`.
     pub judge: Option<PathBuf>,
+}
+
+/// Reads which requests of a replay fail: `INTERVAL,PROBABILITY,SPACE,TIMES` as [`FaultKnobs`] has them, and the
+/// smallest order.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn faults(text: &str, min_order: u8) -> Result<FaultKnobs, String> {
+    let knobs: FaultKnobs = text.parse().map_err(|why: KnobError| why.to_string())?;
+    let min_order = Order::new(min_order)
+        .ok_or_else(|| format!("there is no order {min_order}; the largest is {}", Order::MAX))?;
+    Ok(FaultKnobs { min_order, ..knobs })
 }
 
 /// A recording made ready to be replayed.
@@ -126,6 +141,7 @@ impl Stage {
             seed: 0,
             since: (start, self.opened),
             ahead: Some(Ahead::of(&self.machine)),
+            faults: None,
         };
         let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
         on_one_thread(&*engine, &trial, &mut *watch, &mut at)
@@ -145,6 +161,9 @@ pub fn replay(
 ) -> Result<ReplayReport, ReplayError> {
     if options.threads && options.slow_path.is_some() {
         return Err(ReplayError::SlowPathOnThreads);
+    }
+    if options.faults.is_some() && (options.threads || engines.iter().any(|spec| spec.kernel().is_some())) {
+        return Err(ReplayError::FaultsElsewhere);
     }
     let samples = options.samples.unwrap_or(SAMPLES);
     if !(1..=MOST_SAMPLES).contains(&samples) {
@@ -171,6 +190,12 @@ pub fn replay(
             "the machine was made smaller, so nothing recorded compares with it".to_owned(),
         );
     }
+    if options.faults.is_some() {
+        trust.lower(
+            TrustLevel::Limited,
+            "requests failed on purpose, so nothing recorded compares with it".to_owned(),
+        );
+    }
     let trace_report = TraceReport::new(trace, &machine, &opening, taken_away);
     let mut report = ReplayReport { trust, trace: trace_report, engines: Vec::new() };
     // Every engine's opening includes what was read for all of them.
@@ -195,6 +220,7 @@ pub fn replay(
             seed: options.opening_seed,
             since: (start, opened),
             ahead: (!options.as_recorded).then(|| Ahead::of(&machine)),
+            faults: options.faults,
         };
         let (counts, engine) = match (spec.kernel(), &options.slow_path) {
             (Some(_), _) if options.threads || options.slow_path.is_some() => return Err(spec.only_replays()),

@@ -21,6 +21,7 @@ use crate::ledger::Stand;
 use crate::machine::{Machine, Opening};
 use crate::rows::{Row, each_row_foreseen};
 use pageyard::{Context, Migratetype, NodeId, Order, Pfn};
+use pageyard_debug::{FaultKnobs, Faults};
 use pageyard_trace::{Event, EventKind, Trace};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub(super) struct Trial<'a> {
     pub(super) since: Since,
     /// How far ahead of the host's reclaim it may free.
     pub(super) ahead: Option<Ahead>,
+    /// Which requests fail on purpose.
+    pub(super) faults: Option<FaultKnobs>,
 }
 
 impl Trial<'_> {
@@ -104,8 +107,9 @@ impl<'a> Run<'a> {
         hold: impl FnMut(Pfn, Order) -> Stand,
     ) -> Result<Self, ReplayError> {
         let Trial { machine, opening, since, view, host, samples, .. } = *trial;
-        let (walk, opened) =
+        let (mut walk, opened) =
             opening::set_up(engine, machine, opening, trial.follow, trial.seed, largest, hold)?;
+        walk.faults = trial.faults.map(Faults::new);
         let step = (opening.duration_ns / samples).max(1);
         let clock = Clock::new(engine, &opening.emptied, view, &host.0, step, trial.series);
         let clock_ns = clock_cost_ns();
@@ -194,6 +198,7 @@ impl<'a> Run<'a> {
             waiting: totals.waiting,
             slow_path: totals.slow_path,
             early: self.walk.early_frees(),
+            failed_on_purpose: self.walk.faults.as_ref().map(Faults::failed),
             kernel: None,
         };
         Ok((counts, report))

@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::memo::Memo;
 use crate::rows::Row;
 use pageyard::{AllocError, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request, RequestFlags};
+use pageyard_debug::Faults;
 use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
 
 /// Makes the calls, now or later.
@@ -96,6 +97,8 @@ pub struct Walk<'a> {
     pub early: Option<Early<'a>>,
     /// Whether requests that may wait go through every [`Effort`] before they are refused.
     pub makes_efforts: bool,
+    /// What makes requests fail on purpose.
+    pub faults: Option<Faults>,
 }
 
 /// The moves that a walk follows.
@@ -127,6 +130,7 @@ impl<'a> Walk<'a> {
             has_moved: false,
             early: None,
             makes_efforts: false,
+            faults: None,
         }
     }
 
@@ -201,6 +205,9 @@ impl<'a> Walk<'a> {
     /// Makes a request. Where it would be refused, what reclaim frees soon is freed early. One that may wait then finds
     /// the lists of all CPUs emptied, and is made in full only where that does not help either.
     fn ask(&mut self, calls: &mut impl Calls, cx: &Cx, request: &Request, row: &Event, host: OnHost) {
+        if self.faults.as_ref().is_some_and(|faults| faults.refuses(request)) {
+            return self.stays_refused(calls, (cx, request, row), &AllocError::OutOfMemory, host);
+        }
         let waits = self.makes_efforts && !request.flags.contains(RequestFlags::NON_BLOCKING);
         let mut effort = if waits { Effort::Reclaim } else { Effort::Full };
         let mut frames = CLUSTER;
@@ -231,14 +238,22 @@ impl<'a> Walk<'a> {
                     Effort::Emptied
                 }
                 Effort::Emptied => Effort::Full,
-                Effort::Full => {
-                    calls.refused(cx, request, row, &why, host);
-                    if host == OnHost::Served {
-                        self.ledger.put(Pfn(row.pfn), request.order, Stand::UNSERVED);
-                    }
-                    return;
-                }
+                Effort::Full => return self.stays_refused(calls, (cx, request, row), &why, host),
             };
+        }
+    }
+
+    /// Counts a request that stays refused, and notes that its block does not exist here.
+    fn stays_refused(
+        &mut self,
+        calls: &mut impl Calls,
+        (cx, request, row): (&Cx, &Request, &Event),
+        why: &AllocError,
+        host: OnHost,
+    ) {
+        calls.refused(cx, request, row, why, host);
+        if host == OnHost::Served {
+            self.ledger.put(Pfn(row.pfn), request.order, Stand::UNSERVED);
         }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::made::{KERNEL, alloc, run, trace, try_replay};
 use pageyard_replay::engine::EngineSpec;
-use pageyard_replay::replay::{RefusalCounts, ReplayOptions, ReplayReport, SlowPath, replay};
+use pageyard_replay::replay::{RefusalCounts, ReplayOptions, ReplayReport, SlowPath, faults, replay};
 use pageyard_trace::{Document, Event, FAILED, FailureReason, FrameKind, Trace};
+use std::path::Path;
 
 /// 2 MiB are free, half of them above the watermark. On CPU 0 a thread takes all of them, frame by frame; on CPU 1 the
 /// host refuses two requests, the second of which no engine can serve.
@@ -107,5 +108,46 @@ fn threads_and_a_slow_path_refuse_the_same_requests() {
         assert_eq!((kinds[2].2, kinds[2].3.refused_on_host_too), (9, 1), "{e}");
         let here: u64 = kinds.iter().map(|k| k.3.count).sum();
         assert_eq!(here, e.failures.allocs, "{e}");
+    }
+}
+
+#[test]
+fn requests_fail_on_purpose_on_every_engine_alike_and_nowhere_else() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/net-order0.trace");
+    let trace = Trace::open(&path).unwrap();
+    let names = ["linux-6.18", "pageyard-exclusive"];
+    let engines = EngineSpec::parse_all(&names, &[]).unwrap();
+    let run = |options: &ReplayOptions| replay(&trace, &engines, options, &mut |_, _, _| ());
+    let faults = Some(faults("1,10,0,-1", 0).unwrap());
+    let options = ReplayOptions { faults, ..ReplayOptions::default() };
+    let report = run(&options).unwrap();
+    let plain = run(&ReplayOptions::default()).unwrap();
+    let failed: Vec<u64> = report.engines.iter().map(|e| e.failed_on_purpose.unwrap()).collect();
+    assert_eq!(failed[0], failed[1], "the same requests");
+    let share = failed[0] as f64 / plain.trace.counts.allocs as f64;
+    assert!((0.09..0.11).contains(&share), "{share}");
+    for (e, plain) in report.engines.iter().zip(&plain.engines) {
+        assert!(e.is_sound(), "{e}");
+        assert_eq!(e.failures.allocs, plain.failures.allocs + failed[0], "{e}");
+        assert_eq!(e.failures.by_reason.out_of_memory, plain.failures.by_reason.out_of_memory + failed[0]);
+        assert_eq!(plain.failed_on_purpose, None);
+    }
+    assert!(report.trust.to_string().contains("on purpose"), "{}", report.trust);
+    let threads = ReplayOptions { threads: true, ..options };
+    let why = run(&threads).err().unwrap().to_string();
+    assert!(why.contains("leave out --threads"), "{why}");
+}
+
+#[test]
+fn large_blocks_alone_fail_and_as_often_as_asked() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/net-order0.trace");
+    let engines = EngineSpec::parse_all(&["linux-6.18"], &[]).unwrap();
+    let options = ReplayOptions { faults: Some(faults("1,100,0,5", 1).unwrap()), ..ReplayOptions::default() };
+    let report = replay(&Trace::open(&path).unwrap(), &engines, &options, &mut |_, _, _| ()).unwrap();
+    let e = &report.engines[0];
+    assert_eq!(e.failed_on_purpose, Some(5));
+    assert_eq!((e.failures.by_order[0], e.failures.allocs), (0, 5));
+    for wrong in [faults("1,100,0", 0), faults("1,100,0,-1", 40)] {
+        assert!(wrong.is_err());
     }
 }
