@@ -2,8 +2,7 @@
 
 use super::draw::Draw;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard::engine::Internals;
-use pageyard::engine::Visit;
+use pageyard::engine::{Internals, MetadataPart, Visit};
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -77,10 +76,40 @@ pub fn engine(bytes: &[u8]) {
         match draw.byte() % 3 {
             0 => blocks(&yard, &mut draw, &mut held),
             1 => ranges(&yard, &mut draw, &mut held),
-            _ => pressure(&yard, &mut draw, &mut held),
+            _ => pressure(&yard, &mut draw, &mut held, conserved),
         }
     }
     conserved(&yard);
+}
+
+/// Makes an engine's calls, and flips bits of its metadata in between: frames may be lost or have two owners then, but
+/// each call ends, and returns a value.
+///
+/// # Panics
+/// Where a call does.
+pub fn damaged(bytes: &[u8]) {
+    let mut draw = Draw::new(bytes, END);
+    let yard = made(draw.flag());
+    let mut held = Held::new();
+    while !draw.is_empty() {
+        match draw.byte() % 4 {
+            0 => blocks(&yard, &mut draw, &mut held),
+            1 => ranges(&yard, &mut draw, &mut held),
+            2 => pressure(&yard, &mut draw, &mut held, |yard| _ = yard.audit()),
+            _ => {
+                let part = MetadataPart::ALL[usize::from(draw.byte()) % MetadataPart::ALL.len()];
+                let (zone, nth) = (ZoneId(u16::from(draw.byte() % 2)), draw.number(1 << 20) as usize);
+                // One bit most often, a word of them seldom.
+                let flip = if draw.flag() { 1 << (draw.byte() % 64) } else { draw.number(u64::MAX) };
+                draw.call(("damage", zone, part, nth, flip));
+                yard.damage(zone, part, nth, flip);
+            }
+        }
+        // Blocks that are not one are handed out without end.
+        held.truncate(4_000);
+    }
+    yard.drain(CpuSet::All);
+    let _ = yard.audit();
 }
 
 /// Checks that no frame is lost.
@@ -238,7 +267,7 @@ fn ranges(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
     }
 }
 
-fn pressure(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
+fn pressure(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held, judge: fn(&Yard)) {
     let (cx, zone, mut request) = (draw.cx(), draw.zone(), draw.request());
     // One that must not fail tries for ever where nothing can be given up.
     request.flags.remove(pageyard::RequestFlags::NOFAIL);
@@ -259,7 +288,7 @@ fn pressure(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
             let pfn = draw.pfn();
             draw.call(("frame, audit", pfn));
             let _ = yard.frame(pfn);
-            conserved(yard);
+            judge(yard);
         }
     }
 }

@@ -4,8 +4,8 @@
 //! Whatever the bytes, each call returns a value, and afterwards no frame is lost and none has two owners. Which calls
 //! were made is printed where one panics.
 //!
-//! * `draw`: arguments from bytes; [`engine`]: an engine's calls, and what compaction may call; [`pools`]: packet
-//!   buffers; [`arena`]: blocks, pages and handles of two arenas.
+//! * `draw`: arguments from bytes; [`engine`]: an engine's calls, and what compaction may call; [`damaged`]: the same
+//!   on damaged metadata; [`pools`]: packet buffers; [`arena`]: blocks, pages and handles of two arenas.
 
 mod arena;
 mod draw;
@@ -13,7 +13,7 @@ mod engine;
 mod pools;
 
 pub use arena::arena;
-pub use engine::engine;
+pub use engine::{damaged, engine};
 pub use pools::pools;
 
 /// A function of bytes, by its name in `fuzz/`.
@@ -26,8 +26,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 4] = [
     Target { name: "engine", run: engine },
     Target { name: "pools", run: pools },
     Target { name: "arena", run: arena },
+    // Last: once something was damaged, assertions about other engines are off.
+    Target { name: "damaged", run: damaged },
 ];

@@ -2,6 +2,7 @@
 //! project look at it this way; an owner of memory need not.
 
 use super::map::bias::BiasState;
+use super::map::damage::{self, MetadataPart};
 use super::pcp::bias_asks::BiasStats;
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
@@ -11,7 +12,7 @@ use pageyard_core::clear::Clear;
 use pageyard_core::compaction::FrameState;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
-use pageyard_core::units::{CompactorId, CpuId, Frames, PageblockId, Pfn};
+use pageyard_core::units::{CompactorId, CpuId, Frames, PageblockId, Pfn, ZoneId};
 
 /// An instance from inside, for those who test or measure it. It may change in any release.
 pub trait Internals {
@@ -68,6 +69,12 @@ pub trait Internals {
     /// Returns the most index words, and descriptors found through them, that a successful allocation of this CPU has
     /// looked at since the last call.
     fn take_search_steps(&self, cpu: CpuId) -> Option<u64>;
+
+    /// Flips bits in a word of a zone's metadata, counted round; in a tag's byte the lowest eight. From then on a frame
+    /// may have two owners, or be lost. What still holds: every call ends, with a value, and touches no other memory.
+    ///
+    /// Nothing else may use the instance meanwhile.
+    fn damage(&self, zone: ZoneId, part: MetadataPart, nth: usize, flip: u64);
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Internals for Pageyard<'_, P, O, C> {
@@ -114,5 +121,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Internals for Pageyard<'_, P, O, C> {
 
     fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
         self.take_search_steps(cpu)
+    }
+
+    fn damage(&self, zone: ZoneId, part: MetadataPart, nth: usize, flip: u64) {
+        if let Some(zone) = self.zones.get(zone.index()) {
+            damage::flip(&zone.pageblocks.frames, &zone.pageblocks.index, part, nth, flip);
+        }
     }
 }

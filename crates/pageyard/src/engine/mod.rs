@@ -66,6 +66,7 @@ mod zonelists;
 pub use config::{Accept, Config};
 pub use internals::Internals;
 pub use map::bias::BiasState;
+pub use map::damage::MetadataPart;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
 pub use pageyard_sync::Metadata;

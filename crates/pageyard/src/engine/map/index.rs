@@ -57,12 +57,19 @@ pub(crate) struct Index<'m> {
     bins: Forest<'m>,
     /// Position of the zone's first pageblock: positions are aligned to the largest order, pageblocks need not be.
     skew: usize,
+    /// How many pageblocks there are.
+    blocks: usize,
 }
 
 impl<'m> Index<'m> {
     /// Carves the index of `blocks` pageblocks, the first of which lies `skew` after a multiple of the largest order.
     pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize, skew: usize) -> Index<'m> {
-        Index { bins: Forest::carve(carver, TYPES, BINS as usize, skew + blocks), skew }
+        Index { bins: Forest::carve(carver, TYPES, BINS as usize, skew + blocks), skew, blocks }
+    }
+
+    /// Returns its words, and those above them.
+    pub(super) fn words(&self) -> (&'m [A64], &'m [A64]) {
+        self.bins.words()
     }
 
     /// Fills in the index from the descriptors, before the zone is published.
@@ -160,6 +167,13 @@ impl<'m> Index<'m> {
         self.bins.settle_word(tree(Bin { ty, class: WHOLE }), word, mask, facts);
     }
 
+    /// Returns the pageblock at a position: a damaged bit can stand for none.
+    #[inline(always)]
+    fn block(&self, at: usize) -> Option<BlockIdx> {
+        let block = at.wrapping_sub(self.skew);
+        (block < self.blocks).then(|| BlockIdx::new(block))
+    }
+
     /// Returns the word of whole pageblocks that holds a pageblock, and its bit there.
     #[inline]
     pub(crate) fn word_of(&self, block: BlockIdx) -> (usize, u64) {
@@ -173,20 +187,19 @@ impl<'m> Index<'m> {
     pub(crate) fn next_whole(&self, ty: Migratetype, block: BlockIdx) -> Option<BlockIdx> {
         let at = block.get() + self.skew;
         let rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), at >> FAN_ORDER) >> (at % FAN);
-        if rest == 0 { None } else { Some(BlockIdx::new(block.get() + rest.trailing_zeros() as usize)) }
+        if rest == 0 { None } else { self.block(at + rest.trailing_zeros() as usize) }
     }
 
     /// Iterates over the pageblocks from `block` to the end of its word that the index lists as whole and of type `ty`.
     /// They are hints.
     #[inline]
-    pub(crate) fn wholes(&self, ty: Migratetype, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
+    pub(crate) fn wholes(&self, ty: Migratetype, block: BlockIdx) -> impl Iterator<Item = BlockIdx> {
         let (word, bit) = self.word_of(block);
-        let first = (word << FAN_ORDER) as isize - self.skew as isize;
         let mut rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), word) & !(bit - 1);
         core::iter::from_fn(move || {
             let bit = (rest != 0).then(|| rest.trailing_zeros())?;
             rest &= rest - 1;
-            Some(BlockIdx::new((first + bit as isize) as usize))
+            self.block(word << FAN_ORDER | bit as usize)
         })
     }
 
@@ -208,8 +221,9 @@ impl<'m> Index<'m> {
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
-            if let Some(at) = self.bins.find(tree(bin), start.get() + self.skew, effort) {
-                return Some((BlockIdx::new(at - self.skew), bin));
+            let at = self.bins.find(tree(bin), start.get() + self.skew, effort);
+            if let Some(block) = at.and_then(|at| self.block(at)) {
+                return Some((block, bin));
             }
             classes &= classes - 1;
         }
@@ -229,8 +243,9 @@ impl<'m> Index<'m> {
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
-            if let Some(at) = self.bins.find_within(tree(bin), &part, effort) {
-                return Some((BlockIdx::new(at - self.skew), bin));
+            let at = self.bins.find_within(tree(bin), &part, effort);
+            if let Some(block) = at.and_then(|at| self.block(at)) {
+                return Some((block, bin));
             }
             classes &= classes - 1;
         }
@@ -268,7 +283,7 @@ impl<'m> Index<'m> {
         let places = self.bins.leaf_words() >> words;
         let first = ((start.get() + self.skew) >> FAN_ORDER >> words).min(places);
         let found = (first..places).chain(0..first).find_map(run_at)?;
-        found.checked_sub(self.skew).map(BlockIdx::new)
+        self.block(found).filter(|first| first.get() + (1 << blocks) <= self.blocks)
     }
 
     /// Returns the first pageblock at which an aligned run of `order` may start.
@@ -278,10 +293,9 @@ impl<'m> Index<'m> {
 
     /// Checks every bit against the descriptors. An error names the bitmap that is wrong.
     pub(crate) fn check(&self, frames: &FrameMap<'_>) -> Result<(), &'static str> {
-        let block_at = |at: usize| at.checked_sub(self.skew).filter(|b| *b < frames.len());
         let binned = |t: usize, word: usize, bits: u64| {
             (0..FAN).all(|i| {
-                let bin = block_at(word * FAN + i).and_then(|b| frames.state(BlockIdx::new(b)).bin());
+                let bin = self.block(word * FAN + i).and_then(|block| frames.state(block).bin());
                 (bin.map(tree) == Some(t)) == (bits >> i & 1 != 0)
             })
         };

@@ -4,12 +4,13 @@
 //! transitions, `holes` those of pageblocks without managed frames; `watch` rereads a descriptor; `row` tells eight
 //! neighbours whose tags share a word; `bias` decides how tags are won; `frame_map` holds them; `hint` keeps what a
 //! descriptor says of its largest run; `stretch` maps a range of frames to bits; `tree` and `index` find pageblocks
-//! that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames. `properties`: what
-//! holds of every tag, descriptor and bias.
+//! that can serve a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames. For tests, `damage`
+//! flips bits, and `properties` says what holds of every tag, descriptor and bias.
 
 pub(super) mod bias;
 pub(super) mod count;
 pub(super) mod cpu_words;
+pub(super) mod damage;
 pub(super) mod descriptor;
 pub(super) mod frame_map;
 pub(super) mod hint;

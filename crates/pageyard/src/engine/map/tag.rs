@@ -26,20 +26,21 @@ const ALLOCATED: u8 = 0x80;
 const ZERO: u8 = 0x40;
 const SPLITTING: u8 = 0x20;
 const HOLE: u8 = 0x21;
-const ORDER: u8 = 0x1f;
 
 impl Tag {
-    /// Reads a tag's byte.
+    /// Reads a tag's byte. One that is none of those that are written is a hole's, which nobody can win.
     #[inline]
     pub(crate) fn from_byte(byte: u8) -> Tag {
         match byte {
             0 => Tag::Free,
             ZERO => Tag::FreeZero,
             SPLITTING => Tag::Splitting,
-            _ if byte & ALLOCATED != 0 => {
-                let order = Order::new(byte & ORDER).unwrap_or(Order::MAX);
-                if byte & ZERO != 0 { Tag::AllocatedZero(order) } else { Tag::Allocated(order) }
-            }
+            _ if byte & ALLOCATED != 0 => match Order::new(byte & !(ALLOCATED | ZERO)) {
+                Some(order) if byte & ZERO != 0 => Tag::AllocatedZero(order),
+                Some(order) => Tag::Allocated(order),
+                // Nobody writes that: it was damaged.
+                None => Tag::Hole,
+            },
             _ => Tag::Hole,
         }
     }

@@ -107,6 +107,11 @@ pub(crate) struct Forest<'m> {
 }
 
 impl<'m> Forest<'m> {
+    /// Returns the words of all bitmaps, and the roots.
+    pub(super) fn words(&self) -> (&'m [A64], &'m [A64]) {
+        (self.words, self.roots)
+    }
+
     /// Carves `groups` groups of `group` bitmaps of `bits` bits.
     pub(crate) fn carve(carver: &mut Carver<'m>, groups: usize, group: usize, bits: usize) -> Forest<'m> {
         let shape = Shape::of(bits);

@@ -42,12 +42,16 @@ pub(super) const REQUESTED: u8 = {
     bits
 };
 
-/// The migratetype of each code that a descriptor can store.
+/// The migratetype of each code that a descriptor can store. `Isolate` is none of them; a damaged descriptor that has its
+/// code, or one that is nobody's, counts as movable.
 pub(super) const BY_CODE: [Migratetype; 8] = {
-    let mut types = [Migratetype::Isolate; 8];
+    let mut types = [Migratetype::Movable; 8];
     let mut n = 0;
     while n < Migratetype::COUNT {
-        types[TypeCode::of(Migratetype::ALL[n]).index()] = Migratetype::ALL[n];
+        let m = Migratetype::ALL[n];
+        if !matches!(m, Migratetype::Isolate) {
+            types[TypeCode::of(m).index()] = m;
+        }
         n += 1;
     }
     types

@@ -25,7 +25,11 @@ pub(super) fn live_block_with(
     for order in Order::ZERO.up_to(LARGEST).rev() {
         let Some(head) = pageblocks.frame_of(pfn.align_down(order)) else { continue };
         match pageblocks.frames.tag(head) {
-            Tag::Allocated(found) | Tag::AllocatedZero(found) if found >= order => return Ok((head, found)),
+            Tag::Allocated(found) | Tag::AllocatedZero(found)
+                if found >= order && pageblocks.has_room(head, found) =>
+            {
+                return Ok((head, found));
+            }
             // Of which order, it does not say: it may end before the frame.
             Tag::Splitting => splitting = true,
             _ => {}

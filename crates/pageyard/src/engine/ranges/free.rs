@@ -219,6 +219,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         let mut looks = 0;
         loop {
             let here = zone.pageblocks.frames.tag(at).allocated().map(|order| (at, order));
+            let here = here.filter(|(at, order)| zone.pageblocks.has_room(*at, *order));
             let (head, order) = match here.map_or_else(|| live_block_with(&zone.pageblocks, at), Ok) {
                 Err(FreeError::Busy) if looks < LOOKS => {
                     looks += 1;

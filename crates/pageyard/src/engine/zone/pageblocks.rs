@@ -179,6 +179,13 @@ impl<'m> Pageblocks<'m> {
         Pfn(self.base + frame.get() as u64)
     }
 
+    /// Returns whether a block of an order can start at a frame: it is aligned, and the zone has all of it. A live
+    /// block is one, unless its tag was damaged.
+    pub(crate) fn has_room(&self, frame: FrameIdx, order: Order) -> bool {
+        let end = frame.get() as u64 + order.frames().0;
+        self.pfn(frame).is_aligned(order) && end <= (self.frames.len() << BLOCK_ORDER) as u64
+    }
+
     /// Returns whether a frame of the zone is managed.
     pub(crate) fn is_managed(&self, frame: FrameIdx) -> bool {
         !self.frames.state(frame.block()).is_hole() && self.frames.tag(frame) != Tag::Hole
@@ -364,7 +371,8 @@ impl<'m> Pageblocks<'m> {
 
     /// Changes a pageblock's type.
     pub(crate) fn set_type(&self, block: BlockIdx, from: Migratetype, to: Migratetype) -> bool {
-        self.transit(block, |s| (s.has_type(from) && from != to).then(|| s.with_type(to)))
+        // By the type that a damaged code counts as, so that `lend` ends.
+        self.transit(block, |s| (s.migratetype() == from && from != to).then(|| s.with_type(to)))
     }
 
     /// Returns the zone's managed frames.
