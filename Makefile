@@ -105,6 +105,7 @@ embed:
 	for example in balloon pipeline buffer_pool; do \
 		$(CARGO) run --quiet --release -p pageyard-arena --features pools --example $$example || exit 1; \
 	done
+	$(CARGO) run --quiet --release -p pageyard-debug --example who-has-it
 	$(MAKE) test-freestanding
 	$(MAKE) install DESTDIR=$(EMBED)
 	for example in forward ukalloc; do \

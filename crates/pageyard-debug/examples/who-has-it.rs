@@ -22,7 +22,8 @@ fn receive_buffer(arena: &Watched) -> Result<NonNull<u8>, Box<dyn Error>> {
 #[inline(never)]
 fn close_ring(arena: &Watched, at: NonNull<u8>) {
     // SAFETY: `at` came from `into_raw`, and is given back once.
-    drop(tagged("closing", || unsafe { Block::from_raw_in(arena, at) }));
+    let block = unsafe { Block::from_raw_in(arena, at) };
+    tagged("closing", || drop(block));
 }
 
 /// The driver's mistake: it still writes to the page.

@@ -67,8 +67,8 @@ impl<P: PerCpu, O: Observer> Arena<P, O> {
     ///
     /// # Safety
     /// Only blocks that were allocated through it are freed, split or moved through it, a block is called zeros only if
-    /// it is, its clearer clears such blocks only, and its observer is called by the engine alone. Otherwise a [`Block`](super::Block) could share its bytes with
-    /// another one.
+    /// it is, its clearer clears such blocks only, and its observer is called by the engine alone. Otherwise a
+    /// [`Block`](super::Block) could share its bytes with another one.
     #[must_use]
     pub unsafe fn engine(&self) -> &OwnedPageyard<P, O, Zeros> {
         &self.yard

@@ -55,8 +55,8 @@ pub(super) fn capture(depth: usize, addresses: &mut [usize; DEEPEST]) -> &Addres
     &addresses[..n]
 }
 
-/// Returns the functions of a stack, the innermost first, without those of the allocator and of what captured the
-/// stack. A function that was inlined stands in front of the one it is in.
+/// Returns the functions of a stack, the innermost first, without those of the allocator, of what captured the stack,
+/// and of what started the program. A function that was inlined stands in front of the one it is in.
 pub(super) fn names(addresses: &Addresses) -> Vec<String> {
     let mut all = Vec::new();
     for address in addresses {
@@ -81,7 +81,14 @@ pub(super) fn names(addresses: &Addresses) -> Vec<String> {
     let inner = all.iter().take_while(|name| is_of(name, &ALLOCATOR) || is_of(name, &["core::"]));
     let own =
         inner.enumerate().filter(|(_, name)| is_of(name, &ALLOCATOR)).last().map_or(0, |(nth, _)| nth + 1);
-    all.split_off(if own < all.len() { own } else { 0 })
+    let mut all = all.split_off(if own < all.len() { own } else { 0 });
+    // What started the program or the thread says nothing.
+    if let Some(outer) = all.iter().position(|name| name.contains("__rust_begin_short_backtrace"))
+        && outer > 0
+    {
+        all.truncate(outer);
+    }
+    all
 }
 
 /// The crates whose functions are left out.

@@ -35,7 +35,7 @@ pub fn tagged<T>(tag: &'static str, work: impl FnOnce() -> T) -> T {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerKnobs {
     /// Frames of a stack that are captured at most, up to 64, those of the allocator included. At 0 none are: tags
-    /// alone say who it was, and a call costs a tenth.
+    /// alone say who it was, at a tenth of the price.
     pub depth: usize,
 }
 

@@ -2,7 +2,7 @@
 //! project look at it this way; an owner of memory need not.
 
 use super::map::bias::BiasState;
-use super::map::damage::{self, MetadataPart};
+use super::map::damage::MetadataPart;
 use super::pcp::bias_asks::BiasStats;
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
@@ -125,7 +125,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Internals for Pageyard<'_, P, O, C> {
 
     fn damage(&self, zone: ZoneId, part: MetadataPart, nth: usize, flip: u64) {
         if let Some(zone) = self.zones.get(zone.index()) {
-            damage::flip(&zone.pageblocks.frames, &zone.pageblocks.index, part, nth, flip);
+            match part {
+                MetadataPart::Index => zone.pageblocks.index.flip(nth, flip),
+                _ => zone.pageblocks.frames.flip(part, nth, flip),
+            }
         }
     }
 }

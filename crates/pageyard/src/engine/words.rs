@@ -175,7 +175,8 @@ pub(crate) fn run_above(free: u64, hint: u8) -> u8 {
 /// exceed `hint`. A run of other frames is told by the release that completed it.
 #[inline(always)]
 pub(crate) fn run_with(free: u64, bit: u32, order: u8, hint: u8) -> u8 {
-    let (mut run, mut next) = if hint < order { (order, order + 1) } else { (0, hint + 1) };
+    // A damaged hint wraps: every run is looked at.
+    let (mut run, mut next) = if hint < order { (order, order + 1) } else { (0, hint.wrapping_add(1)) };
     while next < WORD_ORDER && free | !run_of(bit, next) == u64::MAX {
         (run, next) = (next, next + 1);
     }

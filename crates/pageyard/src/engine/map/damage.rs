@@ -1,9 +1,7 @@
 //! Words with flipped bits, as another process that shares the metadata could leave them: for tests.
 
-use super::frame_map::FrameMap;
-use super::index::Index;
 use core::sync::atomic::AtomicBool;
-use pageyard_sync::{A64, Relaxed};
+use pageyard_sync::{A8, A64, Relaxed};
 
 /// Whether any instance of this process was damaged. Only assertions of a build for tests ask.
 static DONE: AtomicBool = AtomicBool::new(false);
@@ -40,25 +38,18 @@ impl MetadataPart {
     ];
 }
 
-/// Flips bits in a word of a zone's metadata, counted round; in a tag's byte the lowest eight.
-pub(crate) fn flip(frames: &FrameMap<'_>, index: &Index<'_>, part: MetadataPart, nth: usize, flip: u64) {
-    let of = |words: &[A64], nth: usize| {
-        let word = &words[nth % words.len()];
-        // ORDER: Relaxed, here and below: nothing else runs.
-        word.store(word.load(Relaxed) ^ flip, Relaxed);
-    };
+/// Flips bits of one of these words, counted round.
+pub(super) fn flip(words: &[A64], nth: usize, flip: u64) {
     DONE.store(true, Relaxed);
-    match part {
-        MetadataPart::Bits => of(frames.bits, nth),
-        MetadataPart::Tags => {
-            let tag = &frames.tags[nth % frames.tags.len()];
-            tag.store(tag.load(Relaxed) ^ flip as u8, Relaxed);
-        }
-        MetadataPart::Descriptors => of(frames.blocks, nth % frames.len() * 2),
-        MetadataPart::Biases => of(frames.blocks, nth % frames.len() * 2 + 1),
-        MetadataPart::Index => {
-            let (words, roots) = index.words();
-            of(if nth.is_multiple_of(8) { roots } else { words }, nth / 8);
-        }
-    }
+    let word = &words[nth % words.len()];
+    // ORDER: Relaxed: nothing else runs.
+    word.store(word.load(Relaxed) ^ flip, Relaxed);
+}
+
+/// Flips the lowest eight of these bits in one of these bytes, counted round.
+pub(super) fn flip_byte(bytes: &[A8], nth: usize, flip: u64) {
+    DONE.store(true, Relaxed);
+    let byte = &bytes[nth % bytes.len()];
+    // ORDER: as above.
+    byte.store(byte.load(Relaxed) ^ flip as u8, Relaxed);
 }

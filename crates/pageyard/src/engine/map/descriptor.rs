@@ -93,8 +93,13 @@ impl BlockState {
     /// Returns the frames that can be claimed, were it not isolated.
     #[inline(always)]
     pub(crate) const fn free(self) -> u32 {
-        // A damaged word can say more.
-        BLOCK_FRAMES.saturating_sub(((self.0 & USED) >> USED_SHIFT) as u32)
+        BLOCK_FRAMES.saturating_sub(self.used())
+    }
+
+    /// Returns the frames that are not free: more than there are, where the word was damaged.
+    #[inline(always)]
+    const fn used(self) -> u32 {
+        ((self.0 & USED) >> USED_SHIFT) as u32
     }
 
     /// Returns the migratetype.
@@ -191,7 +196,8 @@ impl BlockState {
     /// Returns the stored hint: the largest run of free bits, unless all are free.
     #[inline]
     pub(crate) const fn hint(self) -> u8 {
-        INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
+        // Wrapping: beyond every order where a damaged word stores more than there is, so that counts decide.
+        INSIDE.wrapping_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
     }
 
     /// Returns whether a block of `order` can be claimed from it, as far as is known.
@@ -258,7 +264,7 @@ impl BlockState {
     /// Reserves `n` frames for a request of type `ty`, unless it has another type, is isolated, or holds fewer.
     #[inline]
     pub(crate) const fn claim(self, n: u32, ty: Migratetype) -> Option<BlockState> {
-        if !self.has_type(ty) || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
+        if !self.has_type(ty) || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.used() + n > BLOCK_FRAMES {
             return None;
         }
         // The hint stays even where nothing is left: this reservation can be filled with frames that are freed
@@ -381,7 +387,7 @@ impl BlockState {
     /// Reserves `n` frames of a pageblock that the caller has isolated: no other call can take those.
     #[cfg(not(pageyard_loom))]
     pub(crate) const fn claim_isolated(self, n: u32) -> Option<BlockState> {
-        if !self.is_isolated() || self.0 & (HUGE | HOLE) != 0 || self.free() < n {
+        if !self.is_isolated() || self.0 & (HUGE | HOLE) != 0 || self.used() + n > BLOCK_FRAMES {
             return None;
         }
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))

@@ -9,7 +9,7 @@
 //!   pageblock's [bias](super::bias) allows.
 
 use super::bias::{BiasWord, PAIR, TagPlace};
-use super::damage;
+use super::damage::{self, MetadataPart};
 use super::descriptor::BlockState;
 use super::tag::Tag;
 use super::watch::DescriptorWatch;
@@ -89,10 +89,10 @@ impl TookOne {
 /// The free bits, tags and descriptors of a zone. Copied into a loop's own variable, it stays in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameMap<'m> {
-    pub(super) tags: &'m [A8],
+    tags: &'m [A8],
     pub(super) bits: &'m [A64],
     /// Each pageblock's descriptor followed by its bias: a free reads both.
-    pub(super) blocks: &'m [A64],
+    blocks: &'m [A64],
 }
 
 impl<'m> FrameMap<'m> {
@@ -102,6 +102,18 @@ impl<'m> FrameMap<'m> {
             bits: carver.zeroed(blocks * WORDS),
             blocks: carver.zeroed(blocks * PAIR),
             tags: carver.zeroed(blocks << BLOCK_ORDER),
+        }
+    }
+
+    /// Flips bits of one of its words, counted round: for tests.
+    pub(crate) fn flip(&self, part: MetadataPart, nth: usize, flip: u64) {
+        let pair = nth % self.len() * PAIR;
+        match part {
+            MetadataPart::Bits => damage::flip(self.bits, nth, flip),
+            MetadataPart::Tags => damage::flip_byte(self.tags, nth, flip),
+            MetadataPart::Descriptors => damage::flip(self.blocks, pair, flip),
+            MetadataPart::Biases => damage::flip(self.blocks, pair + 1, flip),
+            MetadataPart::Index => {}
         }
     }
 
@@ -422,7 +434,8 @@ impl<'m> FrameMap<'m> {
     /// `hint`.
     pub(crate) fn release_words(&self, frame: FrameIdx, order: Order, hint: u8) -> u8 {
         let words = 1 << (order.get() - WORD_ORDER);
-        for w in frame.word()..frame.word() + words {
+        // No further than the pageblock, where a damaged tag put the block.
+        for w in frame.word()..(frame.word() + words).min(WORDS) {
             self.release_bits(frame.block(), w, WORD_MASK);
         }
         self.run_above_hint(frame.block(), hint)

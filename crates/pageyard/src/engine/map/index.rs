@@ -3,6 +3,7 @@
 //! Each bin holds pageblocks of one migratetype, fullness and fit. Runs of whole pageblocks, for orders above a
 //! pageblock's, are looked for in the words of the bins of whole ones.
 
+use super::damage;
 use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::frame_map::FrameMap;
 use super::tree::{Forest, SearchEffort};
@@ -67,9 +68,10 @@ impl<'m> Index<'m> {
         Index { bins: Forest::carve(carver, TYPES, BINS as usize, skew + blocks), skew, blocks }
     }
 
-    /// Returns its words, and those above them.
-    pub(super) fn words(&self) -> (&'m [A64], &'m [A64]) {
-        self.bins.words()
+    /// Flips bits of one of its words, counted round, or of one above them: for tests.
+    pub(crate) fn flip(&self, nth: usize, flip: u64) {
+        let (words, roots) = self.bins.words();
+        damage::flip(if nth.is_multiple_of(8) { roots } else { words }, nth / 8, flip);
     }
 
     /// Fills in the index from the descriptors, before the zone is published.

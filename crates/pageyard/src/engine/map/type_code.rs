@@ -42,8 +42,8 @@ pub(super) const REQUESTED: u8 = {
     bits
 };
 
-/// The migratetype of each code that a descriptor can store. `Isolate` is none of them; a damaged descriptor that has its
-/// code, or one that is nobody's, counts as movable.
+/// The migratetype of each code that a descriptor can store. `Isolate` is none of them; a damaged descriptor that has
+/// its code, or one that is nobody's, counts as movable.
 pub(super) const BY_CODE: [Migratetype; 8] = {
     let mut types = [Migratetype::Movable; 8];
     let mut n = 0;

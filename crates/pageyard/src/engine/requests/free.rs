@@ -132,7 +132,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         };
         let frame = FrameIdx::new(frame as usize);
         // SAFETY: it has a state, of which this is the watch.
-        let won = pfn.is_aligned(order)
+        let won = (order <= PAGEBLOCK || zone.pageblocks.has_room(frame, order))
             && unsafe {
                 self.wins(&zone.pageblocks.frames, (frame, watch), Tag::Allocated(order), Tag::Free)
             };
