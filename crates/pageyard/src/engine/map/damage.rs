@@ -40,16 +40,16 @@ impl MetadataPart {
 
 /// Flips bits of one of these words, counted round.
 pub(super) fn flip(words: &[A64], nth: usize, flip: u64) {
+    // ORDER: Relaxed, here and below: nothing else runs.
     DONE.store(true, Relaxed);
     let word = &words[nth % words.len()];
-    // ORDER: Relaxed: nothing else runs.
     word.store(word.load(Relaxed) ^ flip, Relaxed);
 }
 
 /// Flips the lowest eight of these bits in one of these bytes, counted round.
 pub(super) fn flip_byte(bytes: &[A8], nth: usize, flip: u64) {
+    // ORDER: as above.
     DONE.store(true, Relaxed);
     let byte = &bytes[nth % bytes.len()];
-    // ORDER: as above.
     byte.store(byte.load(Relaxed) ^ flip as u8, Relaxed);
 }
