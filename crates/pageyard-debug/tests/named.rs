@@ -230,18 +230,27 @@ fn requests_fail_on_purpose_by_every_call_of_an_arena() {
     assert_eq!(arena.audit().unwrap().allocated.0, 0);
 }
 
+#[inline(never)]
+fn unmovable_table<'a, O: Observer>(
+    arena: &'a Arena<TryLock, O>,
+    request: &Request,
+) -> Block<&'a Arena<TryLock, O>> {
+    arena.alloc_as(request).unwrap()
+}
+
 #[test]
 fn the_list_in_the_form_of_page_owner_says_who_keeps_pageblocks() {
     let owner = Owner::default();
     let arena = Arena::builder().size(32 << 20).observer(&owner).build_locked().unwrap();
     let huge: Vec<_> = (0..3).map(|_| arena.alloc(Order::HUGE).unwrap()).collect();
     let request = Request::new(Order::ZERO, Migratetype::Unmovable);
-    let page = arena.alloc_as(&request).unwrap();
+    let page = unmovable_table(&arena, &request);
     let file = std::env::temp_dir().join(format!("pageyard-owners-{}", std::process::id()));
     owner.write_page_owner(&mut std::fs::File::create(&file).unwrap()).unwrap();
     let stacks = pageyard_record::host::Stacks::read(&file, &mut |_| ()).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!((stacks.allocations, stacks.unreadable), (4, 0));
+    assert_eq!((stacks.allocations, stacks.unreadable, stacks.lost_pageblocks), (4, 0, 1));
+    assert!(stacks.callers[0].caller.contains("unmovable_table"), "{:?}", stacks.callers);
     drop((huge, page));
 }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub unsafe trait ArenaRef {
     /// How the arena's per-CPU lists are protected.
     type PerCpu: PerCpu;
-    /// What is told of its blocks; `()` unless set.
+    /// The observer of its blocks; `()` unless set.
     type Observer: Observer;
 
     /// Returns the arena.

@@ -23,11 +23,11 @@ pub struct Arena<P: PerCpu = Rseq, O: Observer = ()> {
     table: Table,
     /// Zero in a child of a fork.
     alive: Alive,
-    /// Tells the observer that the host took frames.
+    /// Tells the observer that the host takes frames.
     forget: Forget<O>,
 }
 
-/// Tells an observer that frames hold zeros now, and not what it wrote.
+/// Tells an observer that what it wrote to frames is gone.
 pub(crate) type Forget<O> = fn(&O, Pfn, Frames);
 
 impl<P: PerCpu, O: Observer> Arena<P, O> {
@@ -40,7 +40,7 @@ impl<P: PerCpu, O: Observer> Arena<P, O> {
         Ok(Arena { yard, mapping, table, alive: Alive::new()?, forget })
     }
 
-    /// Tells the observer that the host took free frames, which hold zeros now.
+    /// Tells the observer that the host takes free frames: what it wrote there is gone.
     pub(crate) fn forget(&self, first: Pfn, frames: Frames) {
         (self.forget)(self.yard.observer(), first, frames);
     }

@@ -22,7 +22,7 @@ pub struct Corruption {
     pub pfn: Pfn,
     /// From the first byte of the frame that is not the pattern to behind the last one.
     pub bytes: Range<usize>,
-    /// What the first of them hold; zeros behind the last.
+    /// The first bytes of that range, as they were found; zeros behind its end.
     pub found: [u8; 16],
     /// Whether all of it is one bit that flipped, as failing memory does.
     pub is_single_bit: bool,
@@ -74,7 +74,7 @@ impl<O: Observer> Poison<O> {
         self.memory = Some(Memory { at, frames, filled });
     }
 
-    /// Notes that free frames no longer hold the pattern, because the host took them.
+    /// Notes that free frames no longer hold the pattern, because the host takes them.
     pub(super) fn forget(&self, first: Pfn, frames: Frames) {
         if let Some(memory) = &self.memory {
             (first.0..first.0 + frames.0).for_each(|frame| {
@@ -92,7 +92,7 @@ impl<O: Observer> Poison<O> {
         // SAFETY: the engine says that the block is given up and that none can have it yet; it is within the mapping.
         unsafe { memory.frame(pfn.0).write_bytes(PATTERN, bytes) };
         for frame in pfn.0..pfn.0 + order.frames().0 {
-            // ORDER: Relaxed: whoever allocates the frame sees it with the rest of what the free did before.
+            // ORDER: Relaxed: the engine hands the frame over after this, and orders that itself.
             memory.filled[(frame / 64) as usize].fetch_or(1 << (frame % 64), Relaxed);
         }
     }
@@ -126,7 +126,7 @@ impl Memory {
 
     /// Looks at a frame that was filled.
     fn look(&self, frame: u64) -> Option<Corruption> {
-        // Volatile: whoever writes to a free frame may do so now.
+        // Volatile: a stale owner may still be writing.
         // SAFETY: it was filled, so it is one of the mapping's, and `nth` is within it.
         let word = |nth: usize| unsafe { self.frame(frame).cast::<u64>().add(nth).read_volatile() };
         let wrong = |nth: &usize| word(*nth) != WORD;

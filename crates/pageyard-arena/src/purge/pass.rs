@@ -87,11 +87,12 @@ impl<P: PerCpu, O: Observer> Arena<P, O> {
                     left = Frames(left.0.saturating_sub(resident.0));
                     return Visit::Return;
                 }
+                // First: where the host refuses, it may have taken a part.
+                self.forget(block.pfn, size);
                 // SAFETY: it is free, and cannot be allocated while this runs. Zeros are what it may be known to hold.
                 match unsafe { mapping.purge(block.pfn, size) } {
                     Ok(frames) => {
                         *given += frames;
-                        self.forget(block.pfn, size);
                         return if frames == size { Visit::Zeroed } else { Visit::Return };
                     }
                     Err(why) => refused = Some(why),

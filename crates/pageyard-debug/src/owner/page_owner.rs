@@ -13,7 +13,7 @@ pub(super) fn write(
     at: Duration,
     stack: &[String],
 ) -> io::Result<()> {
-    let (pid, kind) = (std::process::id(), kind(migratetype));
+    let (pid, kind) = (std::process::id(), migratetype.name());
     let (order, pfn, nanos) = (block.order, block.pfn.0, at.as_nanos());
     writeln!(out, "Page allocated via order {order}, mask 0x0(), pid {pid}, tgid {pid}, ts {nanos} ns")?;
     let pageblock = pfn / PAGEBLOCK_ORDER.frames().0;
@@ -23,16 +23,4 @@ pub(super) fn write(
         writeln!(out, " {}", function.replace('+', "&"))?;
     }
     writeln!(out)
-}
-
-/// Returns the name that `page_owner` has for a type.
-fn kind(migratetype: Migratetype) -> &'static str {
-    match migratetype {
-        Migratetype::Unmovable => "Unmovable",
-        Migratetype::Movable => "Movable",
-        Migratetype::Reclaimable => "Reclaimable",
-        Migratetype::HighAtomic => "HighAtomic",
-        Migratetype::Cma => "CMA",
-        Migratetype::Isolate => "Isolate",
-    }
 }

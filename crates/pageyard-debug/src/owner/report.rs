@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Moment {
     /// The functions of the caller, the innermost first, without the allocator's. Empty where none were captured.
     pub stack: Vec<String>,
-    /// What the caller [called itself](super::tagged).
+    /// The caller's [tag](super::tagged).
     pub tag: Option<&'static str>,
     /// The CPU it ran on.
     pub cpu: Option<CpuId>,
@@ -25,7 +25,7 @@ pub struct LiveBlock {
     pub first: Pfn,
     /// Its order.
     pub order: Order,
-    /// What it was asked for as.
+    /// The migratetype of the request.
     pub migratetype: Migratetype,
     /// Who has it.
     pub allocated: Moment,
@@ -40,7 +40,7 @@ pub struct FreedBlock {
     pub freed: Moment,
 }
 
-/// What is known of a frame.
+/// The history of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameHistory {
     /// The frame.
@@ -54,7 +54,7 @@ pub struct FrameHistory {
 /// Blocks with one stack and one tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// What the caller called itself.
+    /// The caller's tag.
     pub tag: Option<&'static str>,
     /// The functions of the caller, the innermost first.
     pub stack: Vec<String>,

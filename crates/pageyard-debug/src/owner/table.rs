@@ -12,7 +12,7 @@ pub(super) struct Live<E> {
     pub(super) allocated: E,
 }
 
-/// What freed frames were a part of.
+/// The block that freed frames belonged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Freed<E> {
     pub(super) first: Pfn,

@@ -213,23 +213,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Wins a live block's tag after the likely value was not there, or returns why it cannot be freed.
     #[inline]
     fn win_slow(&self, zone: &Zone<'_>, frame: FrameIdx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.win_whole(&zone.pageblocks, frame, order, Tag::Free)
+        self.win_block(&zone.pageblocks, frame, order, Tag::Free)
             .map_err(|unwon| why_not(&zone.pageblocks, unwon, frame, pfn, order))
-    }
-
-    /// Wins a block whose tag says that it is live, and that can be one.
-    #[inline]
-    fn win_whole(
-        &self,
-        pageblocks: &Pageblocks<'_>,
-        frame: FrameIdx,
-        order: Order,
-        to: Tag,
-    ) -> Result<(), Unwon> {
-        if !pageblocks.has_room(frame, order) {
-            return Err(Unwon::Is(pageblocks.frames.tag(frame)));
-        }
-        self.win_block(pageblocks, frame, order, to)
     }
 
     /// Puts a block whose tag was won into a list, or back into its zone.
@@ -272,7 +257,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
                 FreeError::OutsideArena
             });
         }
-        self.win_whole(pageblocks, frame, from, Tag::Splitting)
+        self.win_block(pageblocks, frame, from, Tag::Splitting)
             .map_err(|unwon| why_not(pageblocks, unwon, frame, pfn, from))?;
         // Before any of it changes: where this panics, the block is whole again.
         let whole = Undo { pageblocks, frame, order: from };

@@ -210,6 +210,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         order: Order,
         to: Tag,
     ) -> Result<(), Unwon> {
+        if !pageblocks.has_room(frame, order) {
+            return Err(Unwon::Is(pageblocks.frames.tag(frame)));
+        }
         match self.win(&pageblocks.frames, frame, Tag::Allocated(order), to) {
             Err(Unwon::Is(Tag::AllocatedZero(o))) if o == order => {
                 self.win(&pageblocks.frames, frame, Tag::AllocatedZero(order), to)
