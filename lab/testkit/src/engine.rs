@@ -33,6 +33,16 @@ pub trait Build {
         true
     }
 
+    /// Returns whether blocks of a pageblock that was once reserved for high-order requests may stay out of reach of
+    /// others, as in Linux until 6.9.
+    ///
+    /// There a frame in a per-CPU list goes to the list of the type that its pageblock had when it was freed, and the
+    /// blocks in the last pageblock of a zone that ends within it stay on their lists when its type changes
+    /// (`free_pcppages_bulk`, `move_freepages_block`).
+    fn strands_reserved_blocks(&self) -> bool {
+        false
+    }
+
     /// Returns whether the engine tracks migratetypes; one that does not is not asked to count fallbacks.
     fn has_migratetypes(&self) -> bool {
         true

@@ -119,24 +119,73 @@ pub const PROFILES: [Profile; 6] = [
     },
 ];
 
+/// Where the numbers come from that a generator decides by.
+pub trait Numbers {
+    /// Returns a number below `end`, which is not 0.
+    fn below(&mut self, end: u64) -> u64;
+
+    /// Returns one of several values.
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+impl Numbers for Rng {
+    fn below(&mut self, end: u64) -> u64 {
+        self.u64(0..end)
+    }
+}
+
+/// Numbers that somebody chose, a fuzzer for one: as many bytes each as its range takes, and zeros after the last byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'b>(&'b [u8]);
+
+impl<'b> Bytes<'b> {
+    /// Reads the bytes from the first on.
+    #[must_use]
+    pub fn new(bytes: &'b [u8]) -> Bytes<'b> {
+        Bytes(bytes)
+    }
+
+    /// Returns whether every byte was used.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Numbers for Bytes<'_> {
+    fn below(&mut self, end: u64) -> u64 {
+        let width = (64 - (end - 1).leading_zeros()).div_ceil(8);
+        let mut number = 0;
+        for _ in 0..width {
+            let Some((first, rest)) = self.0.split_first() else { break };
+            self.0 = rest;
+            number = number << 8 | u64::from(*first);
+        }
+        number % end
+    }
+}
+
 /// Makes operations of one profile.
-pub struct Generator {
-    rng: Rng,
+pub struct Generator<N = Rng> {
+    /// Decides.
+    pub numbers: N,
     profile: Profile,
 }
 
-impl Generator {
-    /// Makes a generator; the same seed and machine give the same operations as long as the engine gives the same
+impl<N: Numbers> Generator<N> {
+    /// Makes a generator; the same numbers and machine give the same operations as long as the engine gives the same
     /// answers.
     #[must_use]
-    pub fn new(profile: Profile, seed: u64) -> Generator {
-        Generator { rng: Rng::with_seed(seed), profile }
+    pub fn new(profile: Profile, numbers: N) -> Generator<N> {
+        Generator { numbers, profile }
     }
 
     /// Makes the next operation.
     pub fn next(&mut self, model: &Naive) -> Op {
         let p = self.profile;
-        let mut roll = self.rng.u32(0..1000);
+        let mut roll = self.numbers.below(1000) as u32;
         let mut is = |share: u32| {
             let hit = roll < share;
             roll = roll.wrapping_sub(share);
@@ -149,50 +198,54 @@ impl Generator {
             return self.wrong(model, cpu);
         }
         if split {
-            let to = Order::of(self.rng.u8(0..4));
-            return Op::Split { held: self.rng.u32(..), to };
+            let to = Order::of(self.order_below(4));
+            return Op::Split { held: self.numbers.below(1 << 32) as u32, to };
         }
         if claim {
             return self.claim(model);
         }
         if drain {
-            return if self.rng.u8(0..4) == 0 { Op::DrainAll } else { Op::Drain { cpu } };
+            return if self.numbers.below(4) == 0 { Op::DrainAll } else { Op::Drain { cpu } };
         }
         let below = model.allocated.0 * 1000 < model.managed.0 * p.fill;
-        let grow = self.rng.u8(0..100) < if below { 60 } else { 35 };
+        let grow = self.numbers.below(100) < if below { 60 } else { 35 };
         match (grow, bulk) {
             (true, false) => Op::Alloc { cpu, request: self.request(model) },
-            (false, false) => Op::Free { cpu, held: self.rng.u32(..) },
+            (false, false) => Op::Free { cpu, held: self.numbers.below(1 << 32) as u32 },
             (true, true) => {
-                let order = Order::of(if self.rng.u8(0..8) == 0 { 1 } else { 0 });
+                let order = Order::of(if self.numbers.below(8) == 0 { 1 } else { 0 });
                 let request = Request { order, ..self.request(model) };
-                Op::BulkAlloc { cpu, request, count: self.rng.u32(0..130) }
+                Op::BulkAlloc { cpu, request, count: self.numbers.below(130) as u32 }
             }
             (false, true) => {
-                let (held, count) = (self.rng.u32(..), self.rng.u32(0..130));
-                Op::BulkFree { cpu, held, count, spoiled: self.rng.u8(0..4) == 0 }
+                let (held, count) = (self.numbers.below(1 << 32) as u32, self.numbers.below(130) as u32);
+                Op::BulkFree { cpu, held, count, spoiled: self.numbers.below(4) == 0 }
             }
         }
     }
 
+    fn order_below(&mut self, end: u8) -> u8 {
+        self.numbers.below(end.into()) as u8
+    }
+
     fn cpu(&mut self, model: &Naive) -> CpuId {
-        CpuId(self.rng.u32(0..model.cpus))
+        CpuId(self.numbers.below(model.cpus.into()) as u32)
     }
 
     fn request(&mut self, model: &Naive) -> Request {
         let p = self.profile;
-        let order = Order::of(p.orders[self.rng.usize(0..p.orders.len())]).min(model.largest);
-        let mut request = Request::new(order, p.types[self.rng.usize(0..p.types.len())]);
-        let roll = self.rng.u32(0..1000);
+        let order = Order::of(self.numbers.pick(p.orders)).min(model.largest);
+        let mut request = Request::new(order, self.numbers.pick(p.types));
+        let roll = self.numbers.below(1000) as u32;
         if roll < p.memalloc {
             request = request.with(RequestFlags::MEMALLOC);
         } else if roll < p.memalloc + p.atomic {
             request = request.with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
         }
-        match self.rng.u32(0..256) {
+        match self.numbers.below(256) {
             0..8 => request.highest_zone = ZoneKind::Dma32,
             8..10 => request.highest_zone = ZoneKind::Dma,
-            10..14 => request.nodes = NodeMask(1 << self.rng.u8(0..2)),
+            10..14 => request.nodes = NodeMask(1 << self.numbers.below(2)),
             14..18 => request = request.with(RequestFlags::THIS_NODE),
             18..20 => request = request.with(RequestFlags::COLD),
             20..22 => request = request.with(RequestFlags::ZERO),
@@ -203,59 +256,59 @@ impl Generator {
 
     fn claim(&mut self, model: &Naive) -> Op {
         let order = self.order(model);
-        let misaligned = self.rng.u8(0..8) == 0;
+        let misaligned = self.numbers.below(8) == 0;
         let pfn = if misaligned { self.pfn(model) } else { self.pfn(model).align_down(order) };
-        let migratetype = MIXED[self.rng.usize(0..MIXED.len())];
+        let migratetype = self.numbers.pick(MIXED);
         Op::Claim { pfn, order, migratetype }
     }
 
     /// Picks a frame that some zone spans.
     fn pfn(&mut self, model: &Naive) -> Pfn {
-        let zone = &model.zones()[self.rng.usize(0..model.zones().len())];
-        zone.span.start + Frames(self.rng.u64(0..zone.span.spanned.0))
+        let zone = &model.zones()[self.numbers.below(model.zones().len() as u64) as usize];
+        zone.span.start + Frames(self.numbers.below(zone.span.spanned.0))
     }
 
     /// Picks an order, small ones more often, sometimes one that the engine does not serve.
     fn order(&mut self, model: &Naive) -> Order {
-        match self.rng.u8(0..32) {
-            0 => Order::of(self.rng.u8(0..=Order::MAX.get())),
-            1..24 => Order::of(self.rng.u8(0..4)).min(model.largest),
-            _ => Order::of(self.rng.u8(0..=model.largest.get().min(10))),
+        match self.numbers.below(32) {
+            0 => Order::of(self.order_below(Order::MAX.get() + 1)),
+            1..24 => Order::of(self.order_below(4)).min(model.largest),
+            _ => Order::of(self.order_below(model.largest.get().min(10) + 1)),
         }
     }
 
     fn wrong(&mut self, model: &Naive, cpu: CpuId) -> Op {
-        let held = self.rng.u32(..);
-        let nobody = CpuId(model.cpus + self.rng.u32(0..2) * self.rng.u32(0..1 << 30));
-        match self.rng.u8(0..12) {
+        let held = self.numbers.below(1 << 32) as u32;
+        let nobody = CpuId(model.cpus + (self.numbers.below(2) * self.numbers.below(1 << 30)) as u32);
+        match self.numbers.below(12) {
             0 => Op::FreeTwice { cpu, held },
             1 => Op::FreeWrongOrder { cpu, held, order: self.order(model) },
-            2 => Op::FreeInside { cpu, held, offset: self.rng.u32(..) },
+            2 => Op::FreeInside { cpu, held, offset: self.numbers.below(1 << 32) as u32 },
             3 | 4 => {
                 let (pfn, order) = (self.pfn(model), self.order(model));
-                let aligned = self.rng.u8(0..4) > 0;
+                let aligned = self.numbers.below(4) > 0;
                 Op::FreeAt { cpu, pfn: if aligned { pfn.align_down(order) } else { pfn }, order }
             }
             5 => {
                 let order = self.order(model);
-                let beyond = model.end().0 + self.rng.u64(0..4096);
-                let pfn = [u64::MAX, u64::MAX << order.get(), 1 << 40, beyond][self.rng.usize(0..4)];
+                let beyond = model.end().0 + self.numbers.below(4096);
+                let pfn = self.numbers.pick(&[u64::MAX, u64::MAX << order.get(), 1 << 40, beyond]);
                 Op::FreeAt { cpu, pfn: Pfn(pfn), order }
             }
             6 => Op::Free { cpu: nobody, held },
             7 => {
-                let (from, to) = (self.order(model), Order::of(self.rng.u8(0..4)));
+                let (from, to) = (self.order(model), Order::of(self.order_below(4)));
                 Op::SplitAt { pfn: self.pfn(model).align_down(from), from, to: to.min(from) }
             }
-            8 => Op::Split { held, to: Order::of(self.rng.u8(5..=Order::MAX.get())) },
+            8 => Op::Split { held, to: Order::of(5 + self.order_below(Order::MAX.get() - 4)) },
             9 => self.claim(model),
             10 => Op::Drain { cpu: nobody },
             _ => {
                 let mut request = self.request(model);
                 let mut cpu = cpu;
-                match self.rng.u8(0..4) {
+                match self.numbers.below(4) {
                     0 => request.order = Order::MAX,
-                    1 => request.migratetype = Migratetype::ALL[self.rng.usize(3..6)],
+                    1 => request.migratetype = self.numbers.pick(&Migratetype::ALL[3..6]),
                     2 => request.nodes = NodeMask(1 << 63),
                     _ => cpu = nobody,
                 }

@@ -190,7 +190,7 @@ fn out_of_reach<E: PageAllocator>(engine: &E, model: &Naive, request: &Request, 
         // The cheaper check that fails more often comes first: looking for a block takes long.
         if reserve && !privileged && is_kept_back(engine, zone, request)? {
             kept_back = true;
-        } else if !fits(engine, zone, request.order) {
+        } else if !fits(engine, model, zone, request.order) {
             without_block = true;
         } else if reserve || privileged || !is_kept_back(engine, zone, request)? {
             return Err(format!(
@@ -230,8 +230,12 @@ pub fn may_refuse<E: PageAllocator>(engine: &E, model: &Naive, cpu: CpuId, reque
 /// Returns whether the zone has a free block of `order`, apart from reserved pageblocks.
 ///
 /// A pageblock that is reserved for high-order requests serves no other, and keeps the block around it from merging;
-/// given back, it merges with the pageblock beside it only when frames of it are freed, as in Linux.
-fn fits<E: PageAllocator>(engine: &E, zone: &Zone, order: Order) -> bool {
+/// given back, it merges with the pageblock beside it only when frames of it are freed, as in Linux. Where blocks stay
+/// out of reach for good, it is not known which.
+fn fits<E: PageAllocator>(engine: &E, model: &Naive, zone: &Zone, order: Order) -> bool {
+    if may_strand(engine, model) {
+        return false;
+    }
     if zone.unallocated < order.frames() || zone.fitting(order).next().is_none() {
         return false;
     }
@@ -242,6 +246,11 @@ fn fits<E: PageAllocator>(engine: &E, zone: &Zone, order: Order) -> bool {
         spoiled += engine.stats()[Counter::HighatomicUnreserve];
     }
     zone.fitting(order).nth(spoiled as usize).is_some()
+}
+
+/// Returns whether a free block may be out of reach because its pageblock was once reserved.
+pub fn may_strand<E: PageAllocator>(engine: &E, model: &Naive) -> bool {
+    model.strands && engine.stats()[Counter::HighatomicReserve] > 0
 }
 
 /// Returns the frames of reserved pageblocks, by whichever of the two ways an engine counts them is larger.

@@ -7,6 +7,7 @@
 //! * [`op`]: operations that print themselves as Rust; [`session`]: an engine and the model side by side.
 //! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and
 //!   printed as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
+//! * [`differential`]: two engines asked the same, which agree wherever the interface leaves no choice.
 //! * `storm`: every kind of call at once, from many threads, for any length of time.
 //! * [`child`]: a test in its own process; `interleavings`, `schedules`: what the model checkers try.
 //! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones
@@ -19,6 +20,7 @@
 
 pub mod check;
 pub mod child;
+pub mod differential;
 pub mod engine;
 pub mod generate;
 #[cfg(pageyard_loom)]

@@ -124,6 +124,8 @@ pub struct Naive {
     pub cpus: u32,
     /// The largest order it serves.
     pub largest: Order,
+    /// As [`Build::strands_reserved_blocks`](crate::Build::strands_reserved_blocks) says.
+    pub strands: bool,
     /// Frames that it manages.
     pub managed: Frames,
     /// Frames that callers hold.
@@ -136,7 +138,7 @@ impl Naive {
     pub fn new(map: &MemoryMap<'_>, cpus: u32, largest: Order) -> Naive {
         let zones: Vec<Zone> = map.zones().map(|(id, span)| Zone::new(map, id, span)).collect();
         let managed = zones.iter().map(|z| z.span.managed).sum();
-        Naive { zones, cpus, largest, managed, allocated: Frames::ZERO }
+        Naive { zones, cpus, largest, strands: false, managed, allocated: Frames::ZERO }
     }
 
     /// Returns the zones, lowest frames first.

@@ -43,6 +43,15 @@ pub fn random_suite<B: Build>(build: &B, seed: u64, ops: u64) -> Tally {
     tally
 }
 
+/// Returns a number from the environment, or another where it has none.
+///
+/// # Panics
+/// When it has something else.
+#[must_use]
+pub fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+}
+
 /// Runs [`random_suite`] and demands that it provoked what the profiles are meant to provoke.
 ///
 /// `PAGEYARD_SEED` and `PAGEYARD_OPS` in the environment replace the seed and the number of operations; runs of fewer
@@ -51,10 +60,6 @@ pub fn random_suite<B: Build>(build: &B, seed: u64, ops: u64) -> Tally {
 /// # Panics
 /// As [`random_suite`]; or when something was not provoked.
 pub fn random_suite_from_env<B: Build>(build: &B, ops: u64) {
-    let from_env = |name: &str, default: u64| match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")),
-        Err(_) => default,
-    };
     let tally = random_suite(build, from_env("PAGEYARD_SEED", 0x5eed), from_env("PAGEYARD_OPS", ops));
     if tally.ops < 100_000 {
         return;
@@ -129,7 +134,7 @@ fn record<E: pageyard::PageAllocator>(
     ops: u64,
     recorded: &mut Vec<Op>,
 ) -> Verdict {
-    let mut generator = Generator::new(profile, seed);
+    let mut generator = Generator::new(profile, fastrand::Rng::with_seed(seed));
     let check_every = CHECK_EVERY.max(session.model.managed.0 / 4);
     for n in 1..=ops {
         let op = if n % check_every == 0 { Op::Check } else { generator.next(&session.model) };

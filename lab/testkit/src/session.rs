@@ -52,7 +52,8 @@ impl<E: PageAllocator> Session<E> {
     pub fn new<B: Build<Engine = E>>(build: &B, regions: &[Region], cpus: u32) -> Session<E> {
         let map = maps::checked(regions);
         let engine = build.build(&map, cpus).unwrap_or_else(|e| panic!("{}: {e}", build.name()));
-        let model = Naive::new(&map, cpus, build.largest_order());
+        let mut model = Naive::new(&map, cpus, build.largest_order());
+        model.strands = build.strands_reserved_blocks();
         let (held, pfns, refusals) = (Vec::new(), Vec::new(), Vec::new());
         Session { engine, model, held, tally: Tally::default(), pfns, refusals }
     }

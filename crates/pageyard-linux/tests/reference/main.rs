@@ -16,6 +16,7 @@ mod compaction_restraint;
 mod compaction_scanners;
 mod compaction_searches;
 mod counted_once;
+mod differential;
 mod exact;
 mod exact_opening;
 mod no_such_cpu;

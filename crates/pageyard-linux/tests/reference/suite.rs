@@ -25,6 +25,10 @@ impl Build for Reference {
         MAX_PAGE_ORDER
     }
 
+    fn strands_reserved_blocks(&self) -> bool {
+        ["linux-4.6", "linux-4.10", "linux-5.10", "linux-6.1"].contains(&self.0)
+    }
+
     fn expression(&self) -> String {
         format!("Reference({:?})", self.0)
     }

@@ -180,7 +180,7 @@ fn the_table_equals_the_naive_model_under_random_calls() {
     for pcp in [true, false] {
         for map in maps::random() {
             for profile in PROFILES {
-                let mut generator = Generator::new(profile, seeds.u64(..));
+                let mut generator = Generator::new(profile, fastrand::Rng::with_seed(seeds.u64(..)));
                 let mut session = Session::new(&Watching { pcp }, &map.regions, 3);
                 for at in 0..2000 {
                     let op = generator.next(&session.model);
