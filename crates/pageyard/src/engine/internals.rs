@@ -48,7 +48,7 @@ pub trait Internals {
     /// Leases a pageblock to a compactor: no other compactor gets it, and it is not allocated as a whole meanwhile.
     /// Returns whether the lease was granted.
     ///
-    /// A pageblock that two zones share is leased once, through the lower one.
+    /// A pageblock that two zones share is leased once, through the lower one. One that goes offline loses its lease.
     fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool;
 
     /// Ends the lease of a pageblock, whichever compactor has it. Returns whether it was leased.

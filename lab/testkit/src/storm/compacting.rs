@@ -17,8 +17,18 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
 
     /// Runs a call with helpers that may panic; none where one did.
     fn with_help<T>(&mut self, cx: Cx, call: impl FnOnce(&Helper<'_, 'm, P>) -> T) -> Option<T> {
+        self.helped(cx, true, call)
+    }
+
+    /// The same; `stays` says whether what is moved has to stay in its zone.
+    pub(super) fn helped<T>(
+        &mut self,
+        cx: Cx,
+        stays: bool,
+        call: impl FnOnce(&Helper<'_, 'm, P>) -> T,
+    ) -> Option<T> {
         let dice = self.dice();
-        let helper = Helper { shared: self.shared, dice: &dice, me: self.me, cx };
+        let helper = Helper { shared: self.shared, dice: &dice, me: self.me, cx, stays };
         let answer = catch_unwind(AssertUnwindSafe(|| call(&helper)));
         add(&self.shared.tally.panics, dice.panicked());
         match answer {

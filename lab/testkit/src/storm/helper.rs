@@ -70,6 +70,8 @@ pub(super) struct Helper<'a, 'm, P> {
     pub(super) dice: &'a Dice,
     pub(super) me: u32,
     pub(super) cx: Cx,
+    /// Whether what is moved has to stay in its zone.
+    pub(super) stays: bool,
 }
 
 impl<P: PerCpu> Helper<'_, '_, P> {
@@ -157,7 +159,7 @@ unsafe impl<'a, P: PerCpu> Migrate for Helper<'a, '_, P> {
                 _ => {}
             }
         }
-        if shared.machine.zone(from.pfn) != shared.machine.zone(to) {
+        if self.stays && shared.machine.zone(from.pfn) != shared.machine.zone(to) {
             shared.faults.say(Rule::Zone, Some(self.me), Some(to.0), || {
                 let kind = |pfn| shared.machine.zone(pfn).map(|z| shared.machine.zones[z].1.kind);
                 format!(

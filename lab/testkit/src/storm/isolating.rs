@@ -92,6 +92,10 @@ impl<P: PerCpu> Worker<'_, '_, P> {
 
     pub(super) fn lease(&mut self) {
         let shared = self.shared;
+        // What goes offline ends the lease that it has.
+        if shared.shrinks {
+            return;
+        }
         if self.leases.len() >= EACH {
             let block = self.leases.swap_remove(0);
             shared.ranges.unlease(block);

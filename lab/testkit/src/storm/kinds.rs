@@ -30,7 +30,7 @@ pub enum Kind {
     Drain,
     /// Isolates a pageblock, checks that none of it is handed out, and restores it.
     Isolate,
-    /// Leases a pageblock.
+    /// Leases a pageblock, in rounds where none goes offline.
     Lease,
     /// Compacts a zone.
     Compact,
@@ -38,6 +38,16 @@ pub enum Kind {
     Direct,
     /// Runs the background reclaimer and compactor.
     Background,
+    /// Allocates a number of frames that is no power of two.
+    Exact,
+    /// Allocates a range that it names.
+    Contig,
+    /// Allocates from a contiguous area, which one round in two has.
+    Cma,
+    /// Takes pageblocks offline, and brings them back, in one round of two; none is leased there.
+    Offline,
+    /// Frees a block in two parts.
+    FreeParts,
     /// Reads statistics.
     Read,
     /// Besides: several threads free or split one block.
@@ -57,7 +67,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind with its name and its share of a thousand operations; zero for what happens in addition.
-    pub const ALL: [(Kind, &'static str, u32); 24] = [
+    pub const ALL: [(Kind, &'static str, u32); 29] = [
         (Kind::Alloc, "alloc", 330),
         (Kind::Free, "free", 300),
         (Kind::Bulk, "bulk", 40),
@@ -75,6 +85,11 @@ impl Kind {
         (Kind::Compact, "compact", 3),
         (Kind::Direct, "direct", 8),
         (Kind::Background, "background", 2),
+        (Kind::Exact, "exact", 6),
+        (Kind::Contig, "contig", 10),
+        (Kind::Cma, "cma", 10),
+        (Kind::Offline, "offline", 12),
+        (Kind::FreeParts, "free-parts", 8),
         (Kind::Read, "read", 2),
         (Kind::Contest, "contest", 0),
         (Kind::Refuse, "refuse", 0),
@@ -107,6 +122,10 @@ impl Kind {
                 | Kind::Compact
                 | Kind::Direct
                 | Kind::Background
+                | Kind::Exact
+                | Kind::Contig
+                | Kind::Cma
+                | Kind::Offline
         )
     }
 }

@@ -6,7 +6,8 @@
 //! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
 //!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
 //!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
-//! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations;
+//! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `spans`, `compacting` and `contest`: its
+//!   operations;
 //!   `signals`, `handler`: what interrupts it, and the handlers; `helper`: what compaction and reclaim call back, and
 //!   how it misbehaves.
 //! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not hold, and what led to
@@ -24,7 +25,7 @@
 //! | protections of lists | restartable sequences, with pageblocks biased to CPUs or not; try-lock; exclusive by CPU; alone, with one thread | |
 //! | other engines | Linux's under each protection of its lists, in `pageyard-linux/tests/storm.rs`: single, bulk, splits, drains, contested frees, hard and soft interrupts | what only Pageyard's engine has, requests that wait |
 //! | machines | one to five zones; one, two and three nodes, one without CPUs; holes; zones that share a pageblock; nearly full and half empty | |
-//! | calls | single, bulk, by number, up to order 18, splits, zeros, drains, isolation, leases, direct and background compaction and reclaim, wrong calls, CPUs that do not exist | ranges, contiguous ranges and hot plugging: `pageyard/tests/engine/range_threads.rs`, `shuttle` |
+//! | calls | single, bulk, by number, up to order 18, splits, zeros, drains, isolation, leases, direct and background compaction and reclaim, wrong calls, CPUs that do not exist, ranges of any length, contiguous ranges and areas, pageblocks that go offline, frees of parts | memory that is added or accepted, walks over free blocks: `pageyard/tests/engine/range_threads.rs`, `shuttle` |
 //! | contents | requests for zeros, `init_on_alloc`, `init_on_free` (one round in eight) | |
 //! | observers | every event is one of a live block (one round in eight) | observers that panic: `pageyard/tests/engine/observer.rs` |
 //! | interruptions | signal handlers that allocate and free, callbacks that panic, refuse and free | every instruction of a sequence: `pageyard-arena/tests/interrupted`; threads that stop: `pageyard/tests/stop` |
@@ -50,6 +51,7 @@ mod ranges;
 mod round;
 mod shared;
 mod signals;
+mod spans;
 mod subject;
 mod taking;
 mod verdict;

@@ -189,6 +189,8 @@ pub struct Report {
     pub watched: u64,
     /// Operations of each kind.
     pub kinds: [u64; Kind::ALL.len()],
+    /// Of calls on ranges, those that succeeded, by kind.
+    pub done: [u64; Kind::ALL.len()],
     /// Requests that were refused.
     pub refused: u64,
     /// Frames that compaction moved.
@@ -223,6 +225,8 @@ impl fmt::Display for Report {
             self.handlers.iter().sum::<u64>(),
             self.contested,
             self.closed
-        )
+        )?;
+        let done = [Kind::Exact, Kind::Contig, Kind::Cma, Kind::Offline, Kind::FreeParts];
+        done.iter().try_for_each(|kind| write!(f, ", {} {} done", self.done[*kind as usize], kind.name()))
     }
 }

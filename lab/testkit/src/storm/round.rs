@@ -15,7 +15,8 @@ use super::verdict;
 use super::watched::{Watched, Way};
 use super::worker::{Stretches, Worker};
 use fastrand::Rng;
-use pageyard::PerCpu;
+use pageyard::engine::CmaArea;
+use pageyard::{CpuId, Cx, FrameRange, Frames, PAGEBLOCK_ORDER, PerCpu};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -64,8 +65,12 @@ pub(super) fn run<P: PerCpu>(
     let tight = machine.managed() < 1 << 14;
     let share = if tight { [12, 14][rng.usize(..2)] } else { [3, 6, 9][rng.usize(..3)] };
     let movers = (machine.managed() as usize / 4).clamp(16, 8192);
+    let area =
+        (plan.mix.has(Kind::Cma) && rng.bool()).then(|| declare(&subject, machine, &mut rng)).flatten();
     let shared = Shared {
         subject,
+        area,
+        shrinks: plan.mix.has(Kind::Offline) && rng.bool(),
         machine,
         oracle: &oracle,
         movers: Movers::new(movers, machine.frames()),
@@ -128,6 +133,15 @@ pub(super) fn run<P: PerCpu>(
     enough || !plan.go_on
 }
 
+/// Makes a contiguous area of up to half of a zone's pageblocks, where the zone has some.
+fn declare<P: PerCpu>(subject: &Subject<'_, P>, machine: &Machine, rng: &mut Rng) -> Option<CmaArea> {
+    let zone = machine.zones[rng.usize(..machine.zones.len())].1;
+    let first = zone.start.align_up(PAGEBLOCK_ORDER);
+    let whole = zone.end().0.saturating_sub(first.0) >> PAGEBLOCK_ORDER.get();
+    let frames = rng.u64(1..=(whole / 2).clamp(1, 16)) << PAGEBLOCK_ORDER.get();
+    subject.declare_cma(&Cx::on(CpuId(0)), FrameRange::new(first, Frames(frames)))
+}
+
 /// Runs the threads of a round; returns what they hold.
 fn storm<P: PerCpu>(
     shared: &Shared<'_, P>,
@@ -163,6 +177,9 @@ fn storm<P: PerCpu>(
 fn add_up(tally: &Tally, report: &mut Report) {
     report.rounds += 1;
     for (sum, n) in report.kinds.iter_mut().zip(&tally.kinds) {
+        *sum += n.load(SeqCst);
+    }
+    for (sum, n) in report.done.iter_mut().zip(&tally.done) {
         *sum += n.load(SeqCst);
     }
     report.refused += tally.refused.load(SeqCst);

@@ -10,13 +10,18 @@ use super::plan::Naming;
 use super::ranges::Ranges;
 use super::subject::Subject;
 use super::watched::Watched;
-use pageyard::{BlockId, Cx, Order, PerCpu, Request};
+use pageyard::engine::CmaArea;
+use pageyard::{BlockId, Cx, Order, PAGEBLOCK_ORDER, PerCpu, Request};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// An engine, the machine it manages, and everything that is known of both.
 pub(super) struct Shared<'m, P> {
     pub(super) subject: Subject<'m, P>,
     pub(super) machine: &'m Machine,
+    /// The round's contiguous area, if it has one.
+    pub(super) area: Option<CmaArea>,
+    /// Whether pageblocks go offline.
+    pub(super) shrinks: bool,
     pub(super) oracle: &'m Oracle,
     pub(super) movers: Movers,
     pub(super) ranges: Ranges,
@@ -51,6 +56,8 @@ pub(super) struct Shared<'m, P> {
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) kinds: [AtomicU64; Kind::ALL.len()],
+    /// Of calls on ranges, those that succeeded.
+    pub(super) done: [AtomicU64; Kind::ALL.len()],
     pub(super) refused: AtomicU64,
     pub(super) moves: AtomicU64,
     pub(super) panics: AtomicU64,
@@ -67,6 +74,11 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 }
 
 impl<P: PerCpu> Shared<'_, P> {
+    /// Returns the largest order that free frames merge to: the pageblocks of an area merge with no others.
+    pub(super) fn merges_to(&self) -> Order {
+        if self.area.is_some() { self.largest.min(PAGEBLOCK_ORDER) } else { self.largest }
+    }
+
     /// Books a block that the engine handed out to a call that began at `began`; `false` where that broke a rule.
     pub(super) fn receive(
         &self,

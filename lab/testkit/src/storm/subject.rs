@@ -4,13 +4,12 @@ use super::watched::{Watched, Way};
 use crate::check;
 use crate::naive::Naive;
 use pageyard::compaction::FrameState;
-use pageyard::engine::BiasStats;
-use pageyard::engine::Internals;
+use pageyard::engine::{BiasStats, CmaArea, Internals};
 use pageyard::reclaim::Helpers;
 use pageyard::{
-    AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,
-    MemoryMap, Metadata, Migratetype, Order, PageAllocator, PageblockId, Pageyard, PcpStats, PerCpu, Pfn,
-    PressureAllocator, Request, Stats, ZoneId, ZoneStats,
+    AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FrameRange, Frames,
+    FreeError, MapError, MemoryMap, Metadata, Migratetype, Order, PageAllocator, PageblockId, Pageyard,
+    PcpStats, PerCpu, Pfn, PressureAllocator, RangeFault, Request, Stats, ZoneId, ZoneStats,
 };
 
 /// An engine under test: Pageyard's as it is or watched in one of two ways, or another.
@@ -97,6 +96,65 @@ impl<'m, P: PerCpu> Subject<'m, P> {
 
     pub(super) fn drain(&self, cpus: CpuSet) {
         call!(self, yard => { yard.drain(cpus); });
+    }
+
+    // Ranges.
+
+    pub(super) fn alloc_exact(
+        &self,
+        cx: &Cx,
+        frames: Frames,
+        align: Order,
+        request: &Request,
+    ) -> Option<Pfn> {
+        call!(self, yard => yard.alloc_exact(cx, frames, align, request).ok(), _ => None)
+    }
+
+    /// Frees a range; says how many frames of it were freed where not all were, and why.
+    pub(super) fn free_range(&self, cx: &Cx, range: FrameRange) -> Result<(), (Frames, RangeFault)> {
+        let FrameRange { first, frames } = range;
+        call!(
+            self,
+            yard => yard.free_range(cx, first, frames).map_err(|error| (error.freed, error.why)),
+            _ => unreachable!("only Pageyard's engine frees ranges")
+        )
+    }
+
+    pub(super) fn alloc_contig<H: Helpers>(
+        &self,
+        cx: &Cx,
+        range: FrameRange,
+        ty: Migratetype,
+        helpers: &H,
+    ) -> bool {
+        call!(
+            self,
+            yard => yard.alloc_contig_range(cx, range.first, range.frames, ty, helpers).is_ok(),
+            _ => false
+        )
+    }
+
+    pub(super) fn declare_cma(&self, cx: &Cx, range: FrameRange) -> Option<CmaArea> {
+        call!(self, yard => yard.declare_cma(cx, range.first, range.frames).ok(), _ => None)
+    }
+
+    pub(super) fn alloc_cma<H: Helpers>(
+        &self,
+        cx: &Cx,
+        area: CmaArea,
+        frames: Frames,
+        align: Order,
+        helpers: &H,
+    ) -> Option<Pfn> {
+        call!(self, yard => yard.alloc_cma(cx, area, frames, align, helpers).ok(), _ => None)
+    }
+
+    pub(super) fn offline<H: Helpers>(&self, cx: &Cx, range: FrameRange, helpers: &H) -> bool {
+        call!(self, yard => yard.offline_range(cx, range.first, range.frames, helpers).is_ok(), _ => false)
+    }
+
+    pub(super) fn online(&self, cx: &Cx, range: FrameRange) -> bool {
+        call!(self, yard => yard.online_range(cx, range.first, range.frames).is_ok(), _ => false)
     }
 
     // Pageblocks.

@@ -11,6 +11,7 @@ use super::oracle::{self, Owner};
 use super::plan::{Naming, Signals};
 use super::shared::{Shared, add};
 use super::signals;
+use super::spans::Offline;
 use super::watched::Way;
 use fastrand::Rng;
 use pageyard::{
@@ -31,6 +32,7 @@ pub(super) struct Worker<'a, 'm, P> {
     pub(super) frames: u64,
     pub(super) isolations: Vec<Isolation>,
     pub(super) leases: Vec<PageblockId>,
+    pub(super) offline: Vec<Offline>,
     /// Operations so far.
     pub(super) time: u64,
     /// Whether it grows, shrinks or neither, and until when: lists run empty and over again and again.
@@ -76,6 +78,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             frames: 0,
             isolations: Vec::new(),
             leases: Vec::new(),
+            offline: Vec::new(),
             time: 0,
             mood: (Mood::Even, 0),
             drained: 0,
@@ -121,7 +124,8 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         self.leave(&handler)
     }
 
-    fn leave(self, handler: &Handler<'_, 'm, P>) -> Left {
+    fn leave(mut self, handler: &Handler<'_, 'm, P>) -> Left {
+        self.call(|w| w.tend_offline(true));
         let mine = self.held.iter().map(|block| (oracle::thread(self.me), *block));
         let kept = handler.kept().map(|block| (oracle::handler(self.me), block));
         for block in self.leases {
@@ -157,6 +161,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         self.drain_if_asked();
         if self.time.is_multiple_of(8) {
             self.tend_isolations();
+            self.tend_offline(false);
         }
         let shared = self.shared;
         let Some(mut kind) = shared.mix.pick(&mut self.rng, taking) else { return };
@@ -192,6 +197,11 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             Kind::Compact => self.compact(),
             Kind::Direct => self.direct(),
             Kind::Background => self.background(),
+            Kind::Exact => self.exact(),
+            Kind::Contig => self.contig(),
+            Kind::Cma => self.cma(),
+            Kind::Offline => self.offline(),
+            Kind::FreeParts => self.free_parts(),
             Kind::Read => self.read(),
             Kind::Contest | Kind::Refuse | Kind::Panic | Kind::Signals | Kind::Nodes | Kind::Watched => {}
         }

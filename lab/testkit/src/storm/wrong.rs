@@ -194,7 +194,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         let zone = ZoneId(self.rng.u16(..shared.machine.zones.len() as u16));
         let dice = super::helper::Dice::new(1, 0, false);
         let right = Cx::on(CpuId(self.me % shared.cpus));
-        let helper = super::helper::Helper { shared, dice: &dice, me: self.me, cx: right };
+        let helper = super::helper::Helper { shared, dice: &dice, me: self.me, cx: right, stays: true };
         shared.subject.compact_zone(&cx, zone, &helper);
     }
 }
