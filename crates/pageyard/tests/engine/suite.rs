@@ -22,18 +22,20 @@ impl Build for TryLocked {
     }
 }
 
-/// Without per-CPU lists: every call goes to the zone, so what they would hide is seen.
+/// Without per-CPU lists: every call goes to the zone, so what they would hide is seen. And through the interface that
+/// the engine itself implements, where owned ones pass calls on to the methods of the same names.
 struct Bare;
 
 impl Build for Bare {
-    type Engine = OwnedPageyard<TryLock>;
+    type Engine = through_the_interface::Engine;
 
     fn name(&self) -> String {
         "pageyard without lists".to_owned()
     }
 
     fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
-        Pageyard::owned(map, Config { pcp: false, ..Config::new(cpus) }, TryLock)
+        let config = Config { pcp: false, ..Config::new(cpus) };
+        Pageyard::owned(map, config, TryLock).map(through_the_interface::Engine)
     }
 
     fn largest_order(&self) -> Order {
@@ -81,6 +83,20 @@ impl Build for OnItsOwn {
     fn largest_order(&self) -> Order {
         Order::MAX
     }
+}
+
+mod through_the_interface {
+    use pageyard::{OwnedPageyard, PageAllocator, TryLock, forward_page_allocator};
+
+    pub struct Engine(pub OwnedPageyard<TryLock>);
+
+    impl Engine {
+        fn interface(&self) -> &impl PageAllocator {
+            &*self.0
+        }
+    }
+
+    forward_page_allocator! { unsafe [] Engine, this => this.interface() }
 }
 
 mod one_at_a_time {
