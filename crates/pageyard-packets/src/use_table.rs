@@ -160,6 +160,7 @@ impl<'m> UseTable<'m> {
             // The very first bit is no owner's.
             let never = u64::from(nth == 0);
             loop {
+                // ORDER: Relaxed: the exchange below decides.
                 let now = word.load(Relaxed) | never;
                 let free = now.trailing_ones();
                 if free == u64::BITS {
@@ -222,10 +223,10 @@ impl<'m> UseTable<'m> {
     #[cold]
     fn undo_underflow(&self, block: Pfn) -> PutError {
         let word = self.word(block);
+        // ORDER: Relaxed: nothing is learnt or handed on.
         let mut now = word.load(Relaxed);
         // Where the block has been handed out again meanwhile, the word was set anew, and nothing is missing.
         while now & USES > MOST {
-            // ORDER: Relaxed: nothing is learnt or handed on.
             match word.compare_exchange(now, now.wrapping_add(1), Relaxed, Relaxed) {
                 Ok(_) => break,
                 Err(seen) => now = seen,
@@ -237,6 +238,7 @@ impl<'m> UseTable<'m> {
     /// Gives up some of the uses of `owner`, if there are as many. Returns whether none are left.
     pub(crate) fn give_up(&self, block: Pfn, owner: Owner, uses: u32) -> Result<bool, PutError> {
         let word = self.word(block);
+        // ORDER: Relaxed: the exchange below decides.
         let mut now = word.load(Relaxed);
         loop {
             if now & USES == 0 || now & USES > MOST {

@@ -19,6 +19,7 @@ impl Alive {
             setting: "an arena needs Linux 4.14 or later",
         })?;
         let alive = Alive(page);
+        // ORDER: Relaxed: whoever hands the arena to another thread orders this, too.
         alive.byte().store(1, Ordering::Relaxed);
         Ok(alive)
     }

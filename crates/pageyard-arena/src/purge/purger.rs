@@ -156,6 +156,7 @@ impl Purger {
     fn end(&mut self) {
         let shared = &self.shared;
         self.thread.end(|| {
+            // ORDER: Relaxed: the write below wakes the thread, and joining it orders all that it did.
             shared.stop.store(true, Ordering::Relaxed);
             // It is full only where a wake-up is on its way already.
             let _ = rustix::io::write(&shared.wake, &1_u64.to_ne_bytes());

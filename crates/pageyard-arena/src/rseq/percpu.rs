@@ -95,6 +95,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
     /// Returns what interrupted it so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
+        // ORDER: Relaxed, here and below: a counter orders nothing.
         let sum = |field: fn(&Shard) -> &AtomicU64| self.counts.iter().map(|s| field(s).load(Relaxed)).sum();
         let (aborts, fallbacks): (u64, u64) = (sum(|s| &s.aborts), sum(|s| &s.fallbacks));
         let (strangers, drains) = (sum(|s| &s.strangers), sum(|s| &s.drains));
@@ -102,7 +103,6 @@ impl<const BIASED: bool> Rseq<BIASED> {
     }
 
     fn count(&self, field: fn(&Shard) -> &AtomicU64) {
-        // ORDER: Relaxed, here and in `counts`: a counter orders nothing.
         field(&self.counts[self.area.cpu() as usize % SHARDS]).fetch_add(1, Relaxed);
     }
 

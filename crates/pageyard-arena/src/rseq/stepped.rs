@@ -52,6 +52,7 @@ pub fn locked_instructions(run: &mut dyn FnMut()) -> std::io::Result<u64> {
     if unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut before) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
+    // ORDER: Relaxed, here and below: the handler that counts runs on this thread, and others wait for the lock.
     LOCKED.store(0, Relaxed);
     let stepping = Stepping::begin(before);
     run();

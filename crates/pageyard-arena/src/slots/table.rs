@@ -85,6 +85,7 @@ impl Table {
     /// Lock-free, and callable in a signal handler.
     pub(crate) fn release(&self, id: SlotId) {
         let bits = Head::bits(self.frames.0);
+        // ORDER: Relaxed: only the number of the first free slot is used, and the exchange below checks it.
         let mut head = Head(self.free.load(Ordering::Relaxed));
         loop {
             // ORDER: Relaxed: the exchange below hands it on.

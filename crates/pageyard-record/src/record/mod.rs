@@ -414,6 +414,7 @@ impl Running {
         if let Some(names) = names {
             names.look(|number| decoder.host_thread(number));
         }
+        // ORDER: Relaxed: a count, which orders nothing.
         self.lost.store(seen.lost, Ordering::Relaxed);
         match result {
             Ok(()) => sorter.end_round(&mut |entries| sink.send(entries)),

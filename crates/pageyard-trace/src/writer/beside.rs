@@ -65,6 +65,7 @@ impl<R> Beside<R> {
         let file = self.table(trace)?;
         file.write(|file| write(file, &rows))?;
         if trace.keeps() {
+            // ORDER: Relaxed: a count, which orders nothing.
             file.checkpoint(trace.lost().load(Ordering::Relaxed))?;
         }
         self.waiting = rows;

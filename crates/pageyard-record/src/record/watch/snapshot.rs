@@ -50,6 +50,7 @@ pub(super) fn write(watcher: &Watcher, output: &Path, with_picture: bool) -> Res
     meta.lost = watcher.ring.lost_since(start);
     writer.keep(&meta, None)?;
     // For a watch that is killed while it writes.
+    // ORDER: Relaxed: a count, which orders nothing.
     writer.lost().store(meta.lost, Ordering::Relaxed);
     // Not the folder for temporary files: a service may have none, and others may write there.
     let scratch = writer.folder().to_owned();

@@ -129,6 +129,7 @@ impl<'m> CpuWords<'m> {
     #[cfg(pageyard_shuttle)]
     pub fn add_if(self, cpu: CpuId, n: u64, last: impl Fn() -> bool) -> Option<u64> {
         let word = self.of(cpu)?;
+        // ORDER: Relaxed: the model is of steps, which shuttle takes one after the other.
         let now = word.load(Relaxed).wrapping_add(n);
         // Not what is there now is added to: an addition that came in between would be lost.
         word.update_if(|_| last().then_some(now)).ok().map(|_| now)

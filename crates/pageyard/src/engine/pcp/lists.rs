@@ -174,6 +174,7 @@ impl<'m> Lists<'m> {
         for cpu in 0..self.slots.len() as u32 {
             self.all().attach(CpuId(cpu));
         }
+        // ORDER: Relaxed: nothing else runs.
         self.detached_by.iter().for_each(|by| by.store(0, Relaxed));
         let real = (0..self.heads.len()).filter(|i| self.heads[*i].places > 0);
         real.map(|i| self.nth(i).map_or(0, |list| (list.reset() as u64) << ListIdx::of_head(i).order().get()))
