@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress operations races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -18,21 +18,24 @@ build:
 lab:
 	$(CARGO) build --release -p pageyard-lab
 
-# Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test but those below. `make verify`
-# adds what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
-# storm, instruction counts, the viewer in a browser, the book and every planted mistake. `make night` has no limit: guests that judge
-# the reference, ten minutes of storm on each protection, races, and fuzzing.
+# Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test of what is published, but those
+# below. `make verify` adds the laboratory's, what needs a kernel's tracepoints, the model checkers, threads stopped at every step,
+# experiments, a short storm, instruction counts, the viewer in a browser, the book and every planted mistake. `make night` has no
+# limit: guests that judge the reference, ten minutes of storm on each protection, 10^9 random operations, races, and fuzzing.
 LOOM = RUSTFLAGS="--cfg pageyard_loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg pageyard_shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
-WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
+TEST = env -u MAKEFLAGS $(CARGO) test --profile checked
+# Benchmarks, experiments and the laboratory's command are a third of what a clean clone would build for its tests.
+LABORATORY = pageyard-bench pageyard-lab
+PRODUCT = $(TEST) --workspace $(LABORATORY:%=--exclude %)
 # Tests of the second tier, by their names.
 RECORDINGS = recording::
 EXPERIMENTS = experiment_
 # Of those, the ones that take a minute each: `make verify-here IGNORED=` leaves them out.
 IGNORED ?= --include-ignored
 test: build-tests
-	$(WORKSPACE) -- --skip $(RECORDINGS) --skip $(EXPERIMENTS)
+	$(PRODUCT) -- --skip $(RECORDINGS) --skip $(EXPERIMENTS)
 
 # The parts of the second tier that need nothing but a toolchain, two at a time: what the checkers build is one crate after
 # another, and tests of recordings mostly wait. What a part printed comes when it has ended.
@@ -45,6 +48,7 @@ verify-here:
 
 VERIFY_STRESS_SECONDS ?= 60
 verify: test
+	$(MAKE) test-laboratory
 	$(MAKE) verify-here
 	$(MAKE) test-viewer
 	$(MAKE) embed
@@ -60,11 +64,12 @@ night: verify
 	$(MAKE) test-alerts
 	bench/linux/judge/run
 	$(MAKE) stress
+	$(MAKE) operations
 	$(MAKE) races
 	$(MAKE) fuzz
 
 build-tests:
-	$(WORKSPACE) --no-run
+	$(PRODUCT) --no-run
 
 build-loom:
 	$(LOOM) --no-run
@@ -72,11 +77,14 @@ build-loom:
 build-shuttle:
 	$(SHUTTLE) --no-run
 
+test-laboratory:
+	$(TEST) $(LABORATORY:%=-p %) -- --skip $(EXPERIMENTS)
+
 test-experiments:
-	$(WORKSPACE) --tests --quiet -- $(EXPERIMENTS) $(IGNORED)
+	$(TEST) --workspace --tests --quiet -- $(EXPERIMENTS) $(IGNORED)
 
 test-recordings:
-	$(WORKSPACE) --tests --quiet -- $(RECORDINGS)
+	$(PRODUCT) --tests --quiet -- $(RECORDINGS)
 
 test-shuttle:
 	$(SHUTTLE)
@@ -128,6 +136,14 @@ STRESS_SECONDS ?= 600
 stress:
 	$(CARGO) build --profile checked --workspace --example stress
 	$${CARGO_TARGET_DIR:-target}/checked/examples/stress --seconds $(STRESS_SECONDS) $(STRESS)
+
+# A thousand million random operations of a seed of their own, judged by the naive model: every engine, and pairs of engines that have
+# to agree. An hour on two cores. `make operations OPERATIONS=1000000` makes fewer, `SEED=7` the same again.
+OPERATIONS ?= 56000000
+SEED ?= $(shell date +%s)
+operations:
+	PAGEYARD_OPS=$(OPERATIONS) PAGEYARD_SEED=$(SEED) $(TEST) -p pageyard -p pageyard-arena -p pageyard-linux \
+		--test engine --test suite --test reference -- --nocapture random_operations both_engines_agree_wherever
 
 # The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter; LOOPS=1
 # keeps one busy loop instead of one for each CPU.
