@@ -191,8 +191,8 @@ impl<A: PageAllocator, B: PageAllocator> Pair<A, B> {
         self.even(first as u64, second as u64)
     }
 
-    /// Returns whether the answer to a request depends on nothing but the number of free frames and the reason on
-    /// nothing but watermarks, which are the same: one zone that may serve it, nothing reserved, no boost.
+    /// Returns whether watermarks and counts, which are equal, decide about a request: one zone may serve it, nothing
+    /// is reserved there, and no frame is out of reach.
     fn is_decided(&self, request: &Request) -> bool {
         let mut allowed = self.first.model.allowed(request).map(|z| z.id);
         let (Some(zone), None) = (allowed.next(), allowed.next()) else { return false };
