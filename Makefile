@@ -27,7 +27,7 @@ LOOM = RUSTFLAGS="--cfg pageyard_loom" $(CARGO) test -p pageyard -p pageyard-pac
 SHUTTLE = RUSTFLAGS="--cfg pageyard_shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
 TEST = env -u MAKEFLAGS $(CARGO) test --profile checked
-# Benchmarks, experiments and the laboratory's command are a third of what a clean clone would build for its tests.
+# Benchmarks, experiments and the laboratory's command: a sixth of the compiler's time, and the slowest tests of commands.
 LABORATORY = pageyard-bench pageyard-lab
 PRODUCT = $(TEST) --workspace $(LABORATORY:%=--exclude %)
 # Tests of the second tier, by their names.

@@ -10,15 +10,13 @@ are left out.
 """
 import re
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from unsafe import ROOT, keep, sources
+
 PAGE = ROOT / "docs/design/frame-map.md"
-BEGIN, END = "<!-- table: orderings -->\n", "<!-- end -->\n"
 # As an argument of a call, possibly on a line of its own.
 WEAK = re.compile(r"(?:Ordering::|[(,]\s*|^\s*)(Relaxed|Acquire|Release|AcqRel)\b(?=\s*[,)])")
 IN_TESTS = re.compile(r"^#\[cfg\((?:all\()?test\b", re.M)
-TESTS = re.compile(r"(^|/)(tests?|tests_\w+|\w*model|properties)(/|\.rs$)")
 FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:const |unsafe |extern \"C\" )*fn (\w+)")
 
 
@@ -36,19 +34,12 @@ def places(path):
         if comment is not None:
             reason = comment
             # Before an item of the file, or in so many words, it is said once for all that follows.
-            if line.startswith("//") or of_file and comment.startswith(of_file) or re.search("throughout|below|everywhere", comment):
+            if line.startswith("//") or of_file and comment.startswith(of_file) or re.search("throughout|here and below|everywhere", comment):
                 of_file = comment
         if named := FUNCTION.match(code):
             function, reason = named[1], ""
         if function and (weak := WEAK.findall(code)):
             yield function, number, weak, reason or of_file
-
-
-def crates():
-    for manifest in sorted([*ROOT.glob("crates/*/Cargo.toml"), *ROOT.glob("adapters/*/Cargo.toml")]):
-        name = re.search(r'^name = "(.*)"', manifest.read_text(), re.M)[1]
-        files = sorted(manifest.parent.joinpath("src").rglob("*.rs"))
-        yield name, [f for f in files if not TESTS.search(str(f.relative_to(manifest.parent)))]
 
 
 def summary(rows):
@@ -63,7 +54,7 @@ def summary(rows):
 
 def main():
     rows, missing = [], []
-    for crate, files in crates():
+    for crate, files in sources():
         for path in files:
             for function, number, weak, reason in places(path):
                 place = f"{path.relative_to(ROOT)}:{number}"
@@ -77,13 +68,8 @@ def main():
         return
     if missing:
         sys.exit("say in an `ORDER` comment why each of these is enough, and what it pairs with:\n" + "\n".join(missing))
-    new = summary(rows)
-    before, rest = PAGE.read_text().split(BEGIN)
-    old, after = rest.split(END, 1)
-    if sys.argv[1] == "--write":
-        PAGE.write_text(before + BEGIN + "\n" + new + "\n" + END + after)
-    elif old.strip() != new.strip():
-        sys.exit(f"{PAGE.relative_to(ROOT)}: orderings have changed; run bench/structure/orderings.py --write")
+    otherwise = "orderings have changed; run bench/structure/orderings.py --write"
+    keep(PAGE, "orderings", summary(rows), sys.argv[1] == "--write", otherwise)
 
 
 if __name__ == "__main__":

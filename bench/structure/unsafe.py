@@ -12,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/design/threats.md"
 KINDS = {"blocks": r"\bunsafe \{", "functions": r"\bunsafe (extern \"C\" )?fn\b", "implementations": r"\bunsafe impl\b"}
-BEGIN, END = "<!-- table: unsafe -->\n", "<!-- end -->\n"
 
 
 def text_of(path):
@@ -21,11 +20,17 @@ def text_of(path):
     return "\n".join(lines).split("#[cfg(test)]\nmod ")[0]
 
 
-def crates():
+def sources():
+    """Yields each crate of the product with its source files, tests left out."""
+    tests = re.compile(r"(^|/)(tests?|tests_\w+|\w*model|properties)(/|\.rs$)")
     for manifest in sorted([*ROOT.glob("crates/*/Cargo.toml"), *ROOT.glob("adapters/*/Cargo.toml")]):
         name = re.search(r'^name = "(.*)"', manifest.read_text(), re.M)[1]
-        tests = re.compile(r"(^|/)(tests?|tests_\w+|\w*model|properties)(/|\.rs$)")
-        files = [f for f in manifest.parent.joinpath("src").rglob("*.rs") if not tests.search(str(f.relative_to(manifest.parent)))]
+        files = sorted(manifest.parent.joinpath("src").rglob("*.rs"))
+        yield name, [f for f in files if not tests.search(str(f.relative_to(manifest.parent)))]
+
+
+def crates():
+    for name, files in sources():
         texts = [text_of(f) for f in files]
         yield name, [sum(len(re.findall(kind, text)) for text in texts) for kind in KINDS.values()]
 
@@ -39,18 +44,23 @@ def table():
     return "\n".join(out) + "\n\nNone in " + ", ".join(f"`{name}`" for name in without) + ".\n"
 
 
-def main():
-    new = table()
-    if sys.argv[1:] not in (["--check"], ["--write"]):
-        print(new, end="")
-        return
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    old, after = rest.split(END)
-    if sys.argv[1] == "--write":
-        PAGE.write_text(before + BEGIN + "\n" + new + "\n" + END + after)
+def keep(page, table, new, write, otherwise):
+    """Writes a page's table of this name, or fails with a sentence where the page has another one."""
+    begin, end = f"<!-- table: {table} -->\n", "<!-- end -->\n"
+    before, rest = page.read_text().split(begin)
+    old, after = rest.split(end, 1)
+    if write:
+        page.write_text(before + begin + "\n" + new + "\n" + end + after)
     elif old.strip() != new.strip():
-        sys.exit(f"{PAGE.relative_to(ROOT)}: what is unsafe has changed; say why in the change, and run bench/structure/unsafe.py --write")
+        sys.exit(f"{page.relative_to(ROOT)}: {otherwise}")
+
+
+def main():
+    if sys.argv[1:] not in (["--check"], ["--write"]):
+        print(table(), end="")
+        return
+    otherwise = "what is unsafe has changed; say why in the change, and run bench/structure/unsafe.py --write"
+    keep(PAGE, "unsafe", table(), sys.argv[1] == "--write", otherwise)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,7 @@ impl<'m> BatchRing<'m> {
     pub fn seal(&self, mut each: impl FnMut(&[u32])) {
         for nth in 0..self.groups() as u32 {
             let state = self.state(nth);
+            // ORDER: Relaxed: the exchange below decides.
             let mut now = state.load(Relaxed);
             while now != SEALED {
                 // ORDER: AcqRel: Acquire as in `take_until`. Release has no partner: nothing was written. Relaxed where

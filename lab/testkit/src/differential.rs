@@ -71,7 +71,7 @@ pub struct Pair<A, B> {
     second: Session<B>,
     /// The largest order that both serve.
     largest: Order,
-    /// What they answered so far.
+    /// Their answers so far, counted.
     pub agreement: Agreement,
 }
 

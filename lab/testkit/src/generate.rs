@@ -124,6 +124,11 @@ pub trait Numbers {
     /// Returns a number below `end`, which is not 0.
     fn below(&mut self, end: u64) -> u64;
 
+    /// Returns any number of 32 bits.
+    fn any(&mut self) -> u32 {
+        self.below(1 << 32) as u32
+    }
+
     /// Returns one of several values.
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
@@ -199,7 +204,7 @@ impl<N: Numbers> Generator<N> {
         }
         if split {
             let to = Order::of(self.order_below(4));
-            return Op::Split { held: self.numbers.below(1 << 32) as u32, to };
+            return Op::Split { held: self.numbers.any(), to };
         }
         if claim {
             return self.claim(model);
@@ -211,14 +216,14 @@ impl<N: Numbers> Generator<N> {
         let grow = self.numbers.below(100) < if below { 60 } else { 35 };
         match (grow, bulk) {
             (true, false) => Op::Alloc { cpu, request: self.request(model) },
-            (false, false) => Op::Free { cpu, held: self.numbers.below(1 << 32) as u32 },
+            (false, false) => Op::Free { cpu, held: self.numbers.any() },
             (true, true) => {
                 let order = Order::of(if self.numbers.below(8) == 0 { 1 } else { 0 });
                 let request = Request { order, ..self.request(model) };
                 Op::BulkAlloc { cpu, request, count: self.numbers.below(130) as u32 }
             }
             (false, true) => {
-                let (held, count) = (self.numbers.below(1 << 32) as u32, self.numbers.below(130) as u32);
+                let (held, count) = (self.numbers.any(), self.numbers.below(130) as u32);
                 Op::BulkFree { cpu, held, count, spoiled: self.numbers.below(4) == 0 }
             }
         }
@@ -278,12 +283,12 @@ impl<N: Numbers> Generator<N> {
     }
 
     fn wrong(&mut self, model: &Naive, cpu: CpuId) -> Op {
-        let held = self.numbers.below(1 << 32) as u32;
+        let held = self.numbers.any();
         let nobody = CpuId(model.cpus + (self.numbers.below(2) * self.numbers.below(1 << 30)) as u32);
         match self.numbers.below(12) {
             0 => Op::FreeTwice { cpu, held },
             1 => Op::FreeWrongOrder { cpu, held, order: self.order(model) },
-            2 => Op::FreeInside { cpu, held, offset: self.numbers.below(1 << 32) as u32 },
+            2 => Op::FreeInside { cpu, held, offset: self.numbers.any() },
             3 | 4 => {
                 let (pfn, order) = (self.pfn(model), self.order(model));
                 let aligned = self.numbers.below(4) > 0;

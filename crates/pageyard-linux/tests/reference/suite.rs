@@ -1,5 +1,6 @@
 //! The suite that every engine passes, on every preset.
 
+use crate::differential::engines::strands_reserved_blocks;
 use pageyard_core::{MapError, MemoryMap, Order};
 use pageyard_linux::{Config, LinuxAllocator, MAX_PAGE_ORDER};
 use pageyard_testkit::Build;
@@ -26,7 +27,7 @@ impl Build for Reference {
     }
 
     fn strands_reserved_blocks(&self) -> bool {
-        ["linux-4.6", "linux-4.10", "linux-5.10", "linux-6.1"].contains(&self.0)
+        strands_reserved_blocks(self.0)
     }
 
     fn expression(&self) -> String {

@@ -8,6 +8,11 @@ use pageyard_testkit::Build;
 /// A boost depends on where blocks lie.
 const WATERMARK: WatermarkKnobs = WatermarkKnobs { watermark_boost_factor: 0, ..WatermarkKnobs::defaults() };
 
+/// Returns whether a preset's free blocks may stay on the reserve's lists.
+pub fn strands_reserved_blocks(preset: &str) -> bool {
+    ["linux-4.6", "linux-4.10", "linux-5.10", "linux-6.1"].contains(&preset)
+}
+
 /// The reference as one of its presets.
 pub struct Linux(pub &'static str);
 
@@ -29,7 +34,7 @@ impl Build for Linux {
     }
 
     fn strands_reserved_blocks(&self) -> bool {
-        ["linux-4.6", "linux-4.10", "linux-5.10", "linux-6.1"].contains(&self.0)
+        strands_reserved_blocks(self.0)
     }
 }
 

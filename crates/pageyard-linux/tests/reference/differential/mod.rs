@@ -1,6 +1,6 @@
 //! The reference and `pageyard`, asked the same: where they place blocks is each one's own, everything else is not.
 
-mod engines;
+pub mod engines;
 
 use engines::{Linux, Ours};
 use pageyard_testkit::differential;
