@@ -64,9 +64,10 @@ export function keepHash(app: App): void {
     clearTimeout(timer);
     timer = window.setTimeout(() => {
       const hash = toHash(app);
-      if (hash === written) return;
-      written = hash;
+      // An address that somebody else changed is not overwritten: its event is still to come.
+      if (hash === written || location.hash !== written) return;
       history.replaceState(null, "", hash);
+      written = location.hash;
     }, WAIT);
   });
   window.addEventListener("hashchange", () => {
