@@ -384,5 +384,7 @@ impl<const N: usize> Deref for Regions<N> {
     }
 }
 
+#[cfg(any(test, kani))]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,8 @@ pub mod block;
 pub mod clear;
 pub mod compaction;
 pub mod cpu;
+#[cfg(test)]
+mod drawn;
 pub mod error;
 pub mod firmware;
 pub mod gfp;

@@ -61,13 +61,13 @@ pub(crate) struct Bias(u64);
 
 impl Bias {
     /// Reads a word.
-    #[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+    #[cfg(all(any(test, kani), not(pageyard_loom), not(pageyard_shuttle)))]
     pub(super) fn from_bits(bits: u64) -> Bias {
         Bias(bits)
     }
 
     /// Returns the word.
-    #[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+    #[cfg(all(any(test, kani), not(pageyard_loom), not(pageyard_shuttle)))]
     pub(super) fn bits(self) -> u64 {
         self.0
     }

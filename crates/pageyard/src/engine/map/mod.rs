@@ -17,7 +17,7 @@ pub(super) mod hint;
 #[cfg(not(pageyard_loom))]
 pub(super) mod holes;
 pub(super) mod index;
-#[cfg(all(test, not(pageyard_loom), not(pageyard_shuttle)))]
+#[cfg(all(any(test, kani), not(pageyard_loom), not(pageyard_shuttle)))]
 mod properties;
 pub(super) mod row;
 pub(super) mod stretch;
