@@ -40,7 +40,8 @@ test: build-tests
 
 # The parts of the second tier that need nothing but a toolchain, two at a time: what the checkers build is one crate after
 # another, and tests of recordings mostly wait. What a part printed comes when it has ended.
-# `make verify-here EXPERIMENT_TESTS=` leaves the experiments out, as CI does.
+# `make verify-here EXPERIMENT_TESTS= MODEL=` leaves the experiments and the model's largest spaces out, as CI does.
+MODEL ?= --include-ignored
 EXPERIMENT_TESTS ?= test-experiments
 verify-here:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
@@ -94,9 +95,9 @@ test-shuttle:
 test-loom:
 	$(LOOM)
 
-# A thread stopped before every atomic step.
+# A thread stopped before every atomic step; each step one of the model's rules. `make verify` explores all of the model.
 test-stop:
-	$(CARGO) test --profile checked -p pageyard --features step-hook --test stop
+	$(CARGO) test --profile checked -p pageyard --features step-hook --test stop --test model -- $(MODEL)
 
 test-freestanding:
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding

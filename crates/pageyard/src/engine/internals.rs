@@ -70,6 +70,10 @@ pub trait Internals {
     /// looked at since the last call.
     fn take_search_steps(&self, cpu: CpuId) -> Option<u64>;
 
+    /// Returns a word of a zone's metadata, counted round; of a tag its byte. Zero where there is no such zone.
+    #[must_use]
+    fn word(&self, zone: ZoneId, part: MetadataPart, nth: usize) -> u64;
+
     /// Flips bits in a word of a zone's metadata, counted round; in a tag's byte the lowest eight. From then on a frame
     /// may have two owners, or be lost. What still holds: every call ends, with a value, and touches no other memory.
     ///
@@ -121,6 +125,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Internals for Pageyard<'_, P, O, C> {
 
     fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
         self.take_search_steps(cpu)
+    }
+
+    fn word(&self, zone: ZoneId, part: MetadataPart, nth: usize) -> u64 {
+        self.zones.get(zone.index()).map_or(0, |zone| match part {
+            MetadataPart::Index => zone.pageblocks.index.word(nth),
+            _ => zone.pageblocks.frames.word(part, nth),
+        })
     }
 
     fn damage(&self, zone: ZoneId, part: MetadataPart, nth: usize, flip: u64) {

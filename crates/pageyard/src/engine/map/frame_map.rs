@@ -117,6 +117,19 @@ impl<'m> FrameMap<'m> {
         }
     }
 
+    /// Returns one of its words, counted round: for tests.
+    pub(crate) fn word(&self, part: MetadataPart, nth: usize) -> u64 {
+        let pair = nth % self.len() * PAIR;
+        // ORDER: Relaxed: for tests that let nothing else run.
+        match part {
+            MetadataPart::Bits => self.bits[nth % self.bits.len()].load(Relaxed),
+            MetadataPart::Tags => self.tags[nth % self.tags.len()].load(Relaxed).into(),
+            MetadataPart::Descriptors => self.blocks[pair].load(Relaxed),
+            MetadataPart::Biases => self.blocks[pair + 1].load(Relaxed),
+            MetadataPart::Index => 0,
+        }
+    }
+
     /// Returns how many pageblocks there are.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() / PAIR

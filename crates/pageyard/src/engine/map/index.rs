@@ -12,7 +12,7 @@ use crate::engine::words::runs;
 use core::ops::Range;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::Order;
-use pageyard_sync::{A64, Carver, SeqCst};
+use pageyard_sync::{A64, Carver, Relaxed, SeqCst};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
@@ -66,6 +66,14 @@ impl<'m> Index<'m> {
     /// Carves the index of `blocks` pageblocks, the first of which lies `skew` after a multiple of the largest order.
     pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize, skew: usize) -> Index<'m> {
         Index { bins: Forest::carve(carver, TYPES, BINS as usize, skew + blocks), skew, blocks }
+    }
+
+    /// Returns the word whose bits [`flip`](Index::flip) flips: for tests.
+    pub(crate) fn word(&self, nth: usize) -> u64 {
+        let (words, roots) = self.bins.words();
+        let words = if nth.is_multiple_of(8) { roots } else { words };
+        // ORDER: Relaxed: for tests that let nothing else run.
+        words[nth / 8 % words.len()].load(Relaxed)
     }
 
     /// Flips bits of one of its words, counted round, or of one above them: for tests.

@@ -50,7 +50,8 @@ impl ListIdx {
     }
 
     /// Returns the order of the blocks that the list holds.
-    pub(crate) const fn order(self) -> Order {
+    #[must_use]
+    pub const fn order(self) -> Order {
         let size = self.0 / TYPES;
         if size < SIZES - 1 { Order::of(size as u8) } else { PAGEBLOCK }
     }
