@@ -98,6 +98,7 @@ test-loom:
 # A thread stopped before every atomic step; each step one of the model's rules. `make verify` explores all of the model.
 test-stop:
 	$(CARGO) test --profile checked -p pageyard --features step-hook --test stop --test model -- $(MODEL)
+	$(CARGO) test --profile checked -p pageyard --lib bias::model -- $(MODEL)
 
 test-freestanding:
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding

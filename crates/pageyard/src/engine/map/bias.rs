@@ -275,3 +275,6 @@ impl<'m> TagPlace<'m> {
         said.get().then(|| was.unwrap_or_else(|was| was))
     }
 }
+
+#[cfg(all(test, not(miri), not(pageyard_loom), not(pageyard_shuttle)))]
+mod model;

@@ -51,6 +51,7 @@ fn each_descriptor(mut call: impl FnMut(Parts)) -> u64 {
 const COUNTS: [u32; 11] = [1, 2, 3, 4, 8, 63, 64, 65, 256, 511, 512];
 
 #[test]
+#[cfg_attr(miri, ignore = "there is no unsafe code in it")]
 fn descriptors_in_all_that_a_pageblock_can_be() {
     let tried = each_descriptor(|parts| {
         assert!(parts.is_legal());
@@ -95,6 +96,7 @@ fn every_byte_is_a_tag_and_a_live_one_keeps_its_order_and_what_was_known() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "there is no unsafe code in it")]
 fn a_bias_goes_round_by_its_diagram_and_no_generation_stays() {
     for cpu in [0, 1 << 14, CPUS - 1].map(CpuId) {
         for generation in [0, 1 << 23, GENERATIONS - 1] {
