@@ -108,6 +108,10 @@ typedef enum {
    This process is a child of a fork, where an arena hands nothing out and takes nothing back.
    */
   PAGEYARD_ERROR_FORKED,
+  /*
+   Another call is splitting the page, or was stopped in the middle of that; the page is still allocated.
+   */
+  PAGEYARD_ERROR_BUSY,
 } pageyard_error;
 
 /*

@@ -38,6 +38,8 @@ pub enum Error {
     TooMany,
     /// This process is a child of a fork, where an arena hands nothing out and takes nothing back.
     Forked,
+    /// Another call is splitting the page, or was stopped in the middle of that; the page is still allocated.
+    Busy,
 }
 
 impl Error {
@@ -60,11 +62,12 @@ impl Error {
             Error::Refused => c"refused: pageyard_last_error says why",
             Error::TooMany => c"a limit is reached: 1,024 arenas, 1,024 engines, or 64 ranges in one engine",
             Error::Forked => c"this process is a child of a fork, where an arena does nothing",
+            Error::Busy => c"another call is splitting the page: free it, or its parts, later",
         }
     }
 
     /// Every error, by its number.
-    pub(crate) const ALL: [Error; 15] = [
+    pub(crate) const ALL: [Error; 16] = [
         Error::Ok,
         Error::Null,
         Error::Handle,
@@ -80,6 +83,7 @@ impl Error {
         Error::Refused,
         Error::TooMany,
         Error::Forked,
+        Error::Busy,
     ];
 
     /// Returns the number of a call's outcome.
@@ -122,6 +126,7 @@ impl From<FreeError> for Error {
             FreeError::OutsideArena => Error::Outside,
             FreeError::Misaligned => Error::Misaligned,
             FreeError::NoSuchCpu => Error::Cpu,
+            FreeError::Busy => Error::Busy,
             _ => Error::NotAllocated,
         }
     }

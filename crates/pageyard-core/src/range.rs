@@ -66,16 +66,23 @@ pub struct RangeError {
     pub why: RangeFault,
 }
 
+/// Calls that [`FrameRange::while_busy`] makes without progress: a tenth of a second or more, where another call that
+/// runs needs a few instructions.
+const PATIENCE: u32 = if cfg!(miri) { 1 << 12 } else { 1 << 22 };
+
 impl FrameRange {
-    /// Calls with the range, and again with the rest of it as long as another call keeps that busy, which it waits for.
+    /// Calls with the range, and again with the rest of it while another call keeps that busy.
+    ///
+    /// It does not wait for ever: the other call may have been stopped, or its mark be damage.
     ///
     /// # Errors
-    /// As `call`, but for [`FreeError::Busy`]; `freed` counts all calls.
+    /// As `call`, with [`FreeError::Busy`] only after millions of calls without progress; `freed` counts all calls.
     pub fn while_busy(self, call: impl Fn(FrameRange) -> Result<(), RangeError>) -> Result<(), RangeError> {
-        let (mut left, mut freed) = (self, Frames::ZERO);
+        let (mut left, mut freed, mut patience) = (self, Frames::ZERO, PATIENCE);
         while let Err(error) = call(left) {
             freed += error.freed;
-            if error.why != RangeFault::Free(FreeError::Busy) {
+            patience = if error.freed > Frames::ZERO { PATIENCE } else { patience - 1 };
+            if error.why != RangeFault::Free(FreeError::Busy) || patience == 0 {
                 return Err(RangeError { freed, ..error });
             }
             left = FrameRange::new(left.first + error.freed, left.frames - error.freed);
@@ -168,6 +175,31 @@ mod tests {
     fn a_range_past_the_last_frame_number_has_no_end() {
         assert_eq!(FrameRange::new(Pfn(8), Frames(3)).end(), Some(Pfn(11)));
         assert_eq!(FrameRange::new(Pfn(u64::MAX), Frames(1)).end(), None);
+    }
+
+    #[test]
+    fn a_range_that_stays_busy_is_given_up() {
+        let busy = |range: FrameRange, freed| {
+            let why = RangeFault::Free(FreeError::Busy);
+            Err(RangeError { at: range.first + Frames(freed), freed: Frames(freed), why })
+        };
+        let range = FrameRange::new(Pfn(0), Frames(3));
+        // The second of its calls frees a frame, and no other does.
+        let calls = core::cell::Cell::new(0);
+        let stuck = range.while_busy(|left| {
+            calls.set(calls.get() + 1);
+            busy(left, u64::from(calls.get() == 2))
+        });
+        let why = RangeFault::Free(FreeError::Busy);
+        assert_eq!(stuck, Err(RangeError { at: Pfn(1), freed: Frames(1), why }));
+        assert_eq!(calls.get(), PATIENCE + 2);
+        // One that passes is waited for.
+        calls.set(0);
+        let freed = range.while_busy(|left| {
+            calls.set(calls.get() + 1);
+            if calls.get() < 10 { busy(left, 0) } else { Ok(()) }
+        });
+        assert_eq!(freed, Ok(()));
     }
 
     #[test]
