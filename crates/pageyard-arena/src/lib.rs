@@ -23,6 +23,6 @@ pub mod purge;
 pub mod rseq;
 mod slots;
 
-pub use arena::{Arena, ArenaBuilder, ArenaError, ArenaRef, Block, Blocks, Pages};
+pub use arena::{Arena, ArenaBuilder, ArenaError, ArenaProgram, ArenaRef, Block, Blocks, Pages};
 pub use handle::{Background, Handle, Pinned, PinnedMut};
 pub use purge::{Purger, PurgerBuilder};

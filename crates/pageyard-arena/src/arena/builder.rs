@@ -6,7 +6,7 @@ use super::poison::{Corruption, Poison};
 use super::zeros::Zeros;
 use crate::backing::{Backing, Mapping, Prefault};
 use crate::clear::Clearer;
-use crate::rseq::{Rseq, current_cpu, possible_cpus};
+use crate::rseq::{Rseq, bias_pays, current_cpu, possible_cpus};
 use pageyard::{
     Config, Frames, MemoryMap, NodeId, Observer, Pageyard, PerCpu, Pfn, Region, TryLock, ZoneKind,
 };
@@ -28,6 +28,15 @@ impl Arena {
             forget: |(), _, _| (),
         }
     }
+}
+
+/// A program for an arena whatever protects its per-CPU lists, for [`ArenaBuilder::run_fastest`].
+pub trait ArenaProgram<O: Observer = ()> {
+    /// What it returns.
+    type Output;
+
+    /// Runs it.
+    fn run<P: PerCpu>(self, arena: Arena<P, O>) -> Self::Output;
 }
 
 /// Tells an observer where the frames from 0 on lie, before any is allocated.
@@ -203,6 +212,40 @@ impl<'a, O: Observer> ArenaBuilder<'a, O> {
     /// [`ArenaError`].
     pub fn build_locked(self) -> Result<Arena<TryLock, O>, ArenaError> {
         self.build_with(TryLock)
+    }
+
+    /// Builds an arena with the protection of its per-CPU lists that is fastest on this machine, and runs a program with
+    /// it: restartable sequences, with biased pageblocks where [`bias_pays`], or a lock that is tried once where the
+    /// host has no sequences.
+    ///
+    /// For programs that free most blocks on the CPU they come from; for others [`build`](ArenaBuilder::build) is right
+    /// everywhere. The protection is a type, so that no call pays for the choice: the program is compiled three times.
+    ///
+    /// # Errors
+    /// [`ArenaError`]; the program did not run.
+    ///
+    /// # Examples
+    /// ```
+    /// use pageyard::{Order, PerCpu};
+    /// use pageyard_arena::{Arena, ArenaProgram};
+    ///
+    /// struct Serve;
+    /// impl ArenaProgram for Serve {
+    ///     type Output = &'static str;
+    ///     fn run<P: PerCpu>(self, arena: Arena<P>) -> &'static str {
+    ///         drop(arena.alloc(Order::ZERO));
+    ///         P::NAME
+    ///     }
+    /// }
+    /// println!("{}", Arena::builder().size(64 << 20).run_fastest(Serve)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_fastest<T: ArenaProgram<O>>(self, program: T) -> Result<T::Output, ArenaError> {
+        match Rseq::new() {
+            Ok(rseq) if bias_pays() => Ok(program.run(self.build_with(rseq.biased())?)),
+            Ok(rseq) => Ok(program.run(self.build_with(rseq)?)),
+            Err(_) => Ok(program.run(self.build_locked()?)),
+        }
     }
 
     /// Builds an arena with the protection of its per-CPU lists that is given.

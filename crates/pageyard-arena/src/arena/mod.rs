@@ -37,7 +37,7 @@ mod poison;
 mod zeros;
 
 pub use block::Block;
-pub use builder::ArenaBuilder;
+pub use builder::{ArenaBuilder, ArenaProgram};
 pub use bulk::Blocks;
 pub use error::ArenaError;
 pub use holder::ArenaRef;

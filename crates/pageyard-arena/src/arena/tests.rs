@@ -1,8 +1,9 @@
 use super::*;
 use crate::backing::{Backing, PageSize, Prefault};
 use crate::clear::{Clearer, Primitive};
+use crate::rseq::{BiasedRseq, Rseq, bias_pays};
 use pageyard::{
-    AllocError, BadRequest, Frames, Migratetype, Order, PAGE_SIZE, Request, RequestFlags, TryLock,
+    AllocError, BadRequest, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Request, RequestFlags, TryLock,
 };
 
 use std::ptr::NonNull;
@@ -108,6 +109,27 @@ fn bytes_are_as_many_frames_as_they_need_and_no_more() {
     let atomic = Request::new(Order::of(7), Migratetype::Unmovable).with(RequestFlags::NON_BLOCKING);
     assert_eq!(arena.alloc_bytes_as(8193, Order::of(2), &atomic).unwrap().frames(), Frames(3));
     all_free(&arena);
+}
+
+#[test]
+fn the_fastest_protection_is_one_that_this_host_has() {
+    struct Name;
+    impl ArenaProgram for Name {
+        type Output = &'static str;
+
+        fn run<P: PerCpu>(self, arena: Arena<P>) -> &'static str {
+            assert!(arena.alloc(Order::ZERO).is_ok());
+            P::NAME
+        }
+    }
+    let name = Arena::builder().size(1 << 20).run_fastest(Name).unwrap();
+    let wanted = match Rseq::new() {
+        Ok(_) if bias_pays() => BiasedRseq::NAME,
+        Ok(_) => <Rseq>::NAME,
+        Err(_) => TryLock::NAME,
+    };
+    assert_eq!(name, wanted);
+    assert!(matches!(Arena::builder().run_fastest(Name), Err(ArenaError::NoSize)));
 }
 
 #[test]
