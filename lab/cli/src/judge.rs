@@ -9,7 +9,7 @@ use pageyard_judge::guest::{Machine, SMALL, judge};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
-use pageyard_judge::{report, stream};
+use pageyard_judge::{report, stream, vectors};
 use pageyard_linux::Config;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,20 @@ enum Verb {
         /// Where the exchange with the guest and its console's log go.
         #[arg(long)]
         folder: PathBuf,
+    },
+    /// Prints a recorded ruling as text: the kernel's state, what it was asked, and which frames it gave.
+    ///
+    /// The lines are for other allocators and for tests of kernels; `docs/design/vectors.md` describes them, and
+    /// `lab/judge/examples/vectors.c` reads them.
+    #[command(
+        after_help = "Example:\n  pageyard-lab judge export data/judge/linux-7.2-set0.ruling > set0.vectors"
+    )]
+    Export {
+        /// The file.
+        file: PathBuf,
+        /// Only so many operations, and no state at the end.
+        #[arg(long)]
+        operations: Option<usize>,
     },
     /// Compares with recorded rulings, such as those in `data/judge`.
     Check {
@@ -92,6 +106,9 @@ impl Judge {
         let rows = match &self.verb {
             Verb::Weigh { kernel, initrd, folder } => {
                 return weigh(kernel, initrd, folder, json).map(|()| ExitCode::SUCCESS);
+            }
+            Verb::Export { file, operations } => {
+                return export(file, operations.unwrap_or(usize::MAX), json).map(|()| ExitCode::SUCCESS);
             }
             Verb::Guest(options) => in_guest(options, json)?,
             Verb::Check { files } => check(files, json)?,
@@ -204,6 +221,16 @@ fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, Failure> {
         rows.push(row);
     }
     Ok(rows)
+}
+
+fn export(file: &Path, operations: usize, json: bool) -> Result<(), Failure> {
+    if json {
+        return Err(Failure("`judge export` writes lines of text, and has no --json".to_owned()));
+    }
+    let recording = Recording::read(file).map_err(|e| Failure(format!("{}: {e}", file.display())))?;
+    let mut text = Vec::new();
+    vectors::write(&recording, operations, &mut text)?;
+    print(&String::from_utf8_lossy(&text))
 }
 
 fn preset(name: &str) -> Result<Config, Failure> {
