@@ -214,9 +214,9 @@ impl<'a, O: Observer> ArenaBuilder<'a, O> {
         self.build_with(TryLock)
     }
 
-    /// Builds an arena with the protection of its per-CPU lists that is fastest on this machine, and runs a program with
-    /// it: restartable sequences, with biased pageblocks where [`bias_pays`], or a lock that is tried once where the
-    /// host has no sequences.
+    /// Builds an arena with the protection of its per-CPU lists that is fastest on this machine, and runs a program
+    /// with it: restartable sequences, with biased pageblocks where [`bias_pays`], or a lock that is tried once where
+    /// the host has no sequences.
     ///
     /// For programs that free most blocks on the CPU they come from; for others [`build`](ArenaBuilder::build) is right
     /// everywhere. The protection is a type, so that no call pays for the choice: the program is compiled three times.
