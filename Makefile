@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress operations races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress operations executions races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -68,6 +68,7 @@ night: verify
 	bench/linux/judge/run
 	$(MAKE) stress
 	$(MAKE) operations
+	$(MAKE) executions
 	$(MAKE) races
 	$(MAKE) fuzz
 
@@ -148,6 +149,12 @@ SEED ?= $(shell date +%s)
 operations:
 	PAGEYARD_OPS=$(OPERATIONS) PAGEYARD_SEED=$(SEED) $(TEST) -p pageyard -p pageyard-arena -p pageyard-linux \
 		--test engine --test suite --test reference -- --nocapture random_operations both_engines_agree_wherever
+
+# Executions of the engine on three threads, in random schedules of single steps, each step judged by the model's rules: half an
+# hour.
+EXECUTIONS ?= 3000
+executions:
+	PAGEYARD_EXECUTIONS=$(EXECUTIONS) $(CARGO) test --profile checked -p pageyard --features step-hook --test model -- --nocapture each_step
 
 # The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter; LOOPS=1
 # keeps one busy loop instead of one for each CPU.

@@ -28,16 +28,8 @@ pub struct Calls {
     /// Pageblocks are isolated and restored.
     pub isolate: bool,
     pub mistakes: Mistakes,
-    /// Mistakes in how lists are used.
-    pub lists_wrong: Option<ListMistake>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ListMistake {
-    /// Lists have no lock.
-    NoLock,
-    /// A push asks whether its pageblock is isolated before it has the lock.
-    AsksTooEarly,
+    /// A mistake: a push asks whether its pageblock is isolated before it has the lock.
+    pub asks_too_early: bool,
 }
 
 /// A machine, and the locks of its lists.
@@ -234,8 +226,6 @@ impl<const FRAMES: usize> State<FRAMES> {
     /// Adds what a thread may try with lists.
     fn list_acts(&self, thread: usize, calls: Calls, in_hand: usize, acts: &mut Vec<Act>) {
         let (machine, whole) = (&self.machine, Machine::<FRAMES>::ORDER);
-        let unlocked = calls.lists_wrong == Some(ListMistake::NoLock);
-        let early = calls.lists_wrong == Some(ListMistake::AsksTooEarly);
         let has_lock = self.locked_by.contains(&Some(thread as u8));
         for list in 0..calls.lists {
             let is_mine = self.locked_by[list] == Some(thread as u8);
@@ -244,10 +234,10 @@ impl<const FRAMES: usize> State<FRAMES> {
             } else if is_mine {
                 acts.push(Act::Unlock(list));
             }
-            if calls.isolate && (is_mine || early) {
+            if calls.isolate && (is_mine || calls.asks_too_early) {
                 (0..PAGEBLOCKS).for_each(|pageblock| acts.push(Act::Ask(list, pageblock)));
             }
-            if !(is_mine || unlocked) {
+            if !is_mine {
                 continue;
             }
             let keeps = machine.frames.iter().filter(|f| f.holder == Holder::List(list as u8)).count();

@@ -8,7 +8,7 @@ mod explore;
 mod recorded;
 mod rules;
 
-use explore::{Calls, Explored, ListMistake, explore};
+use explore::{Calls, Explored, explore};
 use recorded::{STEPS, record};
 use rules::Mistakes;
 
@@ -92,8 +92,7 @@ fn a_pageblock_that_is_broken_up_before_its_bits_are_taken_harms_nothing() {
 
 #[test]
 fn a_push_that_asks_too_early_is_found() {
-    let lists_wrong = Some(ListMistake::AsksTooEarly);
-    let broken = planted(Calls { lists: 1, isolate: true, lists_wrong, ..Calls::default() });
+    let broken = planted(Calls { lists: 1, isolate: true, asks_too_early: true, ..Calls::default() });
     assert!(broken.contains("a list that was emptied"), "{broken}");
 }
 
