@@ -215,6 +215,35 @@ fn a_frame_that_was_popped_and_not_marked() {
     mends(1, |e, _| assert!(e.main.lists.get(CpuId(0), ListIdx::of_head(0)).pop().is_some()));
 }
 
+/// An addition of frames that was killed after it had marked some: the pageblock is a hole again, and can be added.
+#[test]
+fn an_addition_that_had_begun() {
+    let regions = [
+        Region::managed(Pfn(0), Frames(512), NodeId(0), ZoneKind::Normal),
+        Region { managed: false, ..Region::managed(Pfn(512), Frames(1024), NodeId(0), ZoneKind::Normal) },
+    ];
+    let mut memory = [0u8; 1 << 15];
+    let map = MemoryMap::new(&regions).unwrap();
+    let engine = Pageyard::new(&map, Config::kernel(1), TryLock, Metadata::zeroed(&mut memory)).unwrap();
+    let z = zone(&engine);
+    let first = z.frame_of(at(1, 0)).unwrap();
+    assert!(z.transit(first.block(), |s| s.begin_opening()));
+    for frame in first.run(100) {
+        z.frames.set_tag(frame, Tag::Hole);
+    }
+    z.frames.take_huge(first.block());
+    // SAFETY: nothing else runs, and the frames are numbers.
+    let add = || unsafe { engine.add_range(&CX, at(1, 0), Frames(1024)) };
+    assert!(add().is_err(), "another call has the pageblock");
+    // SAFETY: nothing else runs.
+    let repaired = unsafe { engine.repair(|_, _| {}) };
+    assert_eq!((repaired.lost, repaired.allocated), (Frames(0), Frames(0)));
+    assert_eq!(engine.audit().unwrap().managed, Frames(512));
+    add().unwrap();
+    let census = engine.audit().unwrap();
+    assert_eq!((census.managed, census.free + census.cached), (Frames(1536), Frames(1536)));
+}
+
 #[test]
 fn isolations_and_leases_end() {
     with_engine(|engine, _| {

@@ -4,8 +4,9 @@ use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::engine::Internals;
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{
-    CompactorId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PageAllocator, PageblockId, Pageyard, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId, ZoneKind,
+    CompactorId, Config, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order,
+    OwnedPageyard, PageAllocator, PageblockId, Pageyard, Pfn, PressureAllocator, Region, Request, TryLock,
+    ZoneId, ZoneKind,
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use std::sync::Mutex;
@@ -52,11 +53,15 @@ unsafe impl Migrate for Recorded<'_> {
 }
 
 fn machine() -> OwnedPageyard<TryLock> {
+    machine_with(Config::new(1))
+}
+
+fn machine_with(config: Config) -> OwnedPageyard<TryLock> {
     let regions = [
         Region::managed(Pfn(0), Frames(BORDER), NodeId(0), ZoneKind::Dma32),
         Region::managed(Pfn(BORDER), Frames(END - BORDER), NodeId(0), ZoneKind::Normal),
     ];
-    Pageyard::owned(&MemoryMap::new(&regions).unwrap(), Config::new(1), TryLock).unwrap()
+    Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap()
 }
 
 /// Fills both zones and frees most of the pageblock that they share, and some of the others.
@@ -114,4 +119,50 @@ fn a_request_for_the_lower_zone_moves_nothing_of_the_upper_one() {
         }
         check(&engine, &helper, ZoneId(0), &format!("a request of order {order}"));
     }
+}
+
+#[test]
+fn zones_are_compacted_ahead_of_need_as_far_as_the_setting_asks() {
+    // Frames in free blocks of at least a pageblock.
+    let huge = |engine: &OwnedPageyard<TryLock>| {
+        let blocks = [0, 1].map(|zone| engine.zone_stats(ZoneId(zone)).unwrap().blocks_by_order());
+        blocks.iter().map(|blocks| blocks[9] * 512 + blocks[10] * 1024).sum::<u64>()
+    };
+    let mut made = Vec::new();
+    for compaction_proactiveness in [0, 20, 100] {
+        let engine = machine_with(Config { compaction_proactiveness, ..Config::new(1) });
+        let helper = recorded(&engine);
+        assert_eq!(huge(&engine), 0, "every pageblock has frames that are used");
+        // Nobody woke the background compactor.
+        let work = engine.kcompactd_with(&CX, &helper).unwrap();
+        assert_eq!(
+            (work.moved > 0, huge(&engine) > 0),
+            (compaction_proactiveness > 0, compaction_proactiveness > 0)
+        );
+        made.push(huge(&engine));
+        helper.owner.check(&[]);
+        // What the setting asks for is reached: another turn does nothing.
+        let again = engine.kcompactd_with(&CX, &helper).unwrap();
+        assert_eq!(again.moved, 0, "{compaction_proactiveness}");
+    }
+    assert!(made.is_sorted(), "{made:?}");
+}
+
+#[test]
+fn compaction_ahead_of_need_that_does_not_help_pauses() {
+    let engine = machine_with(Config { compaction_proactiveness: 100, ..Config::new(1) });
+    let owner = Owner::new(&engine, Fault::None);
+    owner.fill(&CX, |_| Use::Pinned);
+    owner.free_if(&CX, |pfn| pfn.0 % 2 == 0);
+    engine.drain(CpuSet::All);
+    let helper = Recorded { owner, isolated: Mutex::default(), moves: Mutex::default() };
+    let turns = || {
+        engine.kcompactd_with(&CX, &helper).unwrap();
+        engine.stats()[Counter::CompactDaemonWake]
+    };
+    assert_eq!(turns(), 2, "in both zones");
+    assert!(!helper.isolated.lock().unwrap().is_empty(), "it looked for what can be moved");
+    // 64 turns are left out, as in Linux.
+    assert!((0..64).all(|_| turns() == 2));
+    assert_eq!(turns(), 4);
 }
