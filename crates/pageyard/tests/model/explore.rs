@@ -54,6 +54,8 @@ enum Act {
 pub struct Explored {
     pub states: usize,
     pub steps: u64,
+    /// How many kinds of steps were made.
+    pub kinds: usize,
     /// The first step that breaks something, and where.
     pub broken: Option<String>,
 }
@@ -85,7 +87,7 @@ pub fn explore<const FRAMES: usize>(calls: Calls) -> Explored {
     let mut seen: HashSet<u128, BuildHasherDefault<Spread>> = HashSet::default();
     let mut edge = vec![first.key()];
     seen.insert(edge[0]);
-    let mut steps = 0;
+    let (mut steps, mut kinds) = (0, HashSet::new());
     let mut acts = Vec::new();
     while let Some(key) = edge.pop() {
         let state = State::<FRAMES>::of_key(key, calls.mistakes);
@@ -105,18 +107,21 @@ pub fn explore<const FRAMES: usize>(calls: Calls) -> Explored {
                             state.machine.describe(0),
                             state.machine.describe(FRAMES - 1)
                         ));
-                        return Explored { states: seen.len(), steps, broken };
+                        return Explored { states: seen.len(), steps, kinds: kinds.len(), broken };
                     }
                 }
                 steps += 1;
                 let key = next.key();
                 if seen.insert(key) {
                     edge.push(key);
+                    if let Act::Step(step) = act {
+                        kinds.insert(std::mem::discriminant(step));
+                    }
                 }
             }
         }
     }
-    Explored { states: seen.len(), steps, broken: None }
+    Explored { states: seen.len(), steps, kinds: kinds.len(), broken: None }
 }
 
 impl<const FRAMES: usize> State<FRAMES> {
