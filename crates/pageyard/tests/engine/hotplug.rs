@@ -470,9 +470,13 @@ fn each_pageblock_is_accepted_by_one_thread() {
 
 #[test]
 fn configurations_differ_where_their_callbacks_do() {
+    fn all(_: FrameRange) -> bool {
+        true
+    }
+    fn some(range: FrameRange) -> bool {
+        range.frames.0 > 1
+    }
     let with = |accept| Config { accept: Some(Accept(accept)), ..Config::kernel(1) };
-    let (all, some): (fn(FrameRange) -> bool, fn(FrameRange) -> bool) =
-        (|_| true, |range| range.frames.0 > 1);
     assert_eq!(with(all), with(all));
     assert_ne!(with(all), with(some));
     assert_ne!(with(all), Config::kernel(1));
