@@ -66,6 +66,27 @@ fn a_write_after_a_free_is_named_with_both_stacks() {
 }
 
 #[test]
+fn a_write_to_a_later_frame_of_a_freed_block_is_found() {
+    let (arena, _, found) = watched(4 << 20);
+    let order = Order::of(4);
+    // Every block: also those at the end of the memory are filled when they are freed.
+    let blocks: Vec<_> = std::iter::from_fn(|| arena.alloc(order).ok()).collect();
+    let written: Vec<_> = blocks.iter().map(|block| (block.pfn(), block.as_ptr())).collect();
+    drop(blocks);
+    for (_, at) in &written {
+        // SAFETY: as above.
+        unsafe { at.add(15 * 4096 + 7).write(1) };
+    }
+    let again: Vec<_> = std::iter::from_fn(|| arena.alloc(order).ok()).collect();
+    assert_eq!(again.len(), written.len());
+    let mut seen: Vec<_> = found.lock().unwrap().iter().map(|(seen, _)| seen.pfn.0).collect();
+    seen.sort_unstable();
+    let mut expected: Vec<_> = written.iter().map(|(pfn, _)| pfn.0 + 15).collect();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn one_bit_that_flipped_is_told_apart() {
     let (arena, _, found) = watched(4 << 20);
     let at = careless_driver(&arena);

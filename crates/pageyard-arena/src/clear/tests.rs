@@ -61,6 +61,21 @@ fn every_unit_clears_all_and_pauses_in_between() {
 }
 
 #[test]
+fn a_clearer_clears_at_once_and_in_units() {
+    for clearer in [*Clearer::of_this_machine(), Clearer::only(Primitive::Memset).unwrap()] {
+        for caches in [Caches::Hot, Caches::Cold, Caches::Unknown] {
+            let mut memory = Dirty::new(8);
+            clearer.clear(memory.frames(1..5), caches);
+            memory.check(1..5, "at once");
+            let (mut memory, mut paused) = (Dirty::new(8), 0);
+            clearer.clear_in(memory.frames(0..7), Unit::Batch(Frames(3)), caches, &mut || paused += 1);
+            memory.check(0..7, "in units");
+            assert_eq!(paused, 2);
+        }
+    }
+}
+
+#[test]
 fn threads_clear_every_part() {
     let clearer = Clearer::only(Primitive::Memset).unwrap();
     for threads in [0, 1, 2, 3, 7] {
