@@ -150,8 +150,7 @@ operations:
 	PAGEYARD_OPS=$(OPERATIONS) PAGEYARD_SEED=$(SEED) $(TEST) -p pageyard -p pageyard-arena -p pageyard-linux \
 		--test engine --test suite --test reference -- --nocapture random_operations both_engines_agree_wherever
 
-# Executions of the engine on three threads, in random schedules of single steps, each step judged by the model's rules: half an
-# hour.
+# Executions of the engine on three threads, in random schedules of single steps, each step judged by the model's rules.
 EXECUTIONS ?= 3000
 executions:
 	PAGEYARD_EXECUTIONS=$(EXECUTIONS) $(CARGO) test --profile checked -p pageyard --features step-hook --test model -- --nocapture each_step

@@ -66,8 +66,8 @@ pub struct RangeError {
     pub why: RangeFault,
 }
 
-/// Calls that [`FrameRange::while_busy`] makes without progress: a tenth of a second or more, where another call that
-/// runs needs a few instructions.
+/// Calls that [`FrameRange::while_busy`] makes without progress. Another call keeps a range busy for a few
+/// instructions, unless its thread was stopped.
 const PATIENCE: u32 = if cfg!(miri) { 1 << 12 } else { 1 << 22 };
 
 impl FrameRange {

@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 /// Writes a ruling, or its first `most` operations; the closing state follows only after all of them.
 ///
 /// # Errors
-/// What `out` says.
+/// Those of `out`.
 pub fn write(recording: &Recording, most: usize, out: &mut impl Write) -> io::Result<()> {
     let Recording { preset, settings, compacts, operations, ruling } = recording;
     let Ruling { release, opening, answers, moves, reclaims, closing, .. } = ruling;
@@ -28,8 +28,7 @@ pub fn write(recording: &Recording, most: usize, out: &mut impl Write) -> io::Re
     state(opening, out)?;
     let mut moves = moves.iter().peekable();
     for (n, op) in operations.iter().take(most).enumerate() {
-        let (kind, request) = (op.kind as u8, [op.order, op.migratetype].map(u32::from));
-        let [order, ty] = request;
+        let (kind, order, ty) = (op.kind as u8, op.order, op.migratetype);
         let (flags, zone, nodes) = (op.flags, op.zone, op.nodes);
         let (arg, sub, gives, reclaims) = (op.arg, op.sub, op.gives, reclaims[n]);
         writeln!(

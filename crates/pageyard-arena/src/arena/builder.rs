@@ -32,7 +32,7 @@ impl Arena {
 
 /// A program for an arena whatever protects its per-CPU lists, for [`ArenaBuilder::run_fastest`].
 pub trait ArenaProgram<O: Observer = ()> {
-    /// What it returns.
+    /// Its result.
     type Output;
 
     /// Runs it.

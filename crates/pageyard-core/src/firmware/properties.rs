@@ -8,7 +8,7 @@ use crate::memmap::{Region, ZoneKind};
 use crate::units::{Frames, NodeId, PAGE_SIZE, Pfn};
 use core::ops::Range;
 
-/// What a map says of a frame that is no hole: its node, its zone, whether it is managed, and whether it holds zeros.
+/// The description of a frame that is no hole: its node, its zone, whether it is managed, and whether it holds zeros.
 type Described = (NodeId, ZoneKind, bool, bool);
 
 /// Returns what a frame is, read from the ranges as they were declared: none is joined or rounded.

@@ -34,7 +34,7 @@ fn share<const N: usize>(managed: [u64; N], min_free_kbytes: u64) {
     assert!(lowmem == 0 || all - kept < N as u64);
 }
 
-/// What is kept free by default is within Linux's bounds; huge pages never lower it, nor does more memory.
+/// The default of `min_free_kbytes` is within Linux's bounds; huge pages never lower it, nor does more memory.
 fn has_default(managed: [u64; NR_ZONE_KINDS], more: u64) {
     let of = |managed: [u64; NR_ZONE_KINDS], huge| {
         let zones = ZoneKind::ALL.into_iter().zip(managed).map(|(kind, frames)| zone(kind, frames));

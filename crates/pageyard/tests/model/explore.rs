@@ -18,7 +18,7 @@ const HAND: usize = 2;
 /// Frames that a list keeps, unless it keeps a pageblock.
 const ROOM: usize = 2;
 
-/// What the threads may do.
+/// The calls that threads may make.
 #[derive(Clone, Copy, Default)]
 pub struct Calls {
     /// Requests of two types, so that pageblocks are stolen.
@@ -41,7 +41,7 @@ struct State<const FRAMES: usize> {
     asked: [u8; LISTS],
 }
 
-/// What a thread does: a step, or what surrounds one.
+/// An act of a thread: a step, or an act on a list's lock around steps.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Step(Step),
@@ -50,7 +50,7 @@ enum Act {
     Ask(usize, usize),
 }
 
-/// What was found.
+/// The result of an exploration.
 pub struct Explored {
     pub states: usize,
     pub steps: u64,

@@ -53,7 +53,7 @@ struct Run {
     is_over: [bool; THREADS],
     /// The step at which a thread that was made to rest goes on.
     rests_until: [u64; THREADS],
-    /// The step at which the isolation of each pageblock was over.
+    /// The step at which `isolate` returned, by pageblock; the largest number where it is not isolated.
     isolated_at: [u64; PAGEBLOCKS],
     steps: u64,
     handed_over: u64,
@@ -71,7 +71,7 @@ fn run() -> MutexGuard<'static, Option<Run>> {
     RUN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// What the executions were made of.
+/// The steps of some executions.
 #[derive(Default)]
 pub struct Recorded {
     pub steps: u64,
@@ -204,10 +204,7 @@ impl Run {
         if self.last.len() > SHOWN {
             self.last.pop_front();
         }
-        // Counted once per word, not per bit.
-        if let Err(fault) =
-            self.machine.apply(me, step).and_then(|()| self.machine.check().map_err(Fault::Broken))
-        {
+        if let Err(fault) = self.machine.apply(me, step) {
             self.fail(format!("{fault}\n{}", self.machine.describe(frame_of(&step))));
         }
     }
@@ -231,7 +228,7 @@ impl Run {
     }
 }
 
-/// What of a descriptor the machine knows, by the table at `BlockState`.
+/// The parts of a descriptor that the machine knows, by the table at `BlockState`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Descriptor {
     ty: u8,
@@ -354,6 +351,14 @@ fn pushed(cpu: CpuId, list: ListIdx, items: &[u32], began: u64) {
     });
 }
 
+/// Tells of a push of several blocks; returns how many the list took, from the front.
+fn pushing(cpu: CpuId, list: ListIdx, items: &[u32], push: impl FnOnce() -> usize) -> usize {
+    let began = begins();
+    let n = push();
+    pushed(cpu, list, &items[..n], began);
+    n
+}
+
 /// Notes that a push begins; returns at which step. Some threads rest there, as long as others take for a call or two:
 /// what a push read before may be wrong by then.
 fn begins() -> u64 {
@@ -416,10 +421,7 @@ unsafe impl<const ASKS: bool> PerCpu for Telling<ASKS> {
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
-        let began = begins();
-        let n = TryLock.push_many(lists, cpu, list, items, watch);
-        pushed(cpu, list, &items[..n], began);
-        n
+        pushing(cpu, list, items, || TryLock.push_many(lists, cpu, list, items, watch))
     }
 
     fn refill(
@@ -430,10 +432,7 @@ unsafe impl<const ASKS: bool> PerCpu for Telling<ASKS> {
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
-        let began = begins();
-        let n = TryLock.refill(lists, cpu, list, items, watch);
-        pushed(cpu, list, &items[..n], began);
-        n
+        pushing(cpu, list, items, || TryLock.refill(lists, cpu, list, items, watch))
     }
 
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {

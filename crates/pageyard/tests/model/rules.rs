@@ -23,7 +23,7 @@ pub enum Holder {
     Caller,
 }
 
-/// What a frame's tag says.
+/// A frame's tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Tag {
     Free,
@@ -41,7 +41,7 @@ pub struct Frame {
     pub holder: Holder,
 }
 
-/// What a descriptor says.
+/// A descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pageblock {
     /// Free frames that no claim has reserved.

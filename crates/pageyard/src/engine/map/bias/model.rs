@@ -102,7 +102,7 @@ enum Mistake {
     RevokingIsShared,
 }
 
-/// What is explored.
+/// The setting of an exploration.
 #[derive(Clone, Copy)]
 struct Ground {
     /// Which threads have sequences.
@@ -370,7 +370,7 @@ impl State {
 
     /// Returns what is so when a thread went to another CPU.
     fn moved(mut self, t: usize, cpu: usize) -> Option<State> {
-        // Whoever switches threads lets the stores of the one that leaves reach memory.
+        // A switch of threads is a barrier: the stores of the CPU that it leaves reach memory.
         self.flush_all(self.threads[t].cpu);
         self.interrupt(t);
         self.threads[t].cpu = cpu;

@@ -58,8 +58,8 @@ impl Parts {
         )
     }
 
-    /// What a pageblock can be: it has one of the types, no more frames are used than it has, and one that is huge or a
-    /// hole has none to give.
+    /// Returns whether a pageblock can be so: it has one of the types, uses no more frames than it has, and has none to
+    /// give where it is huge or a hole.
     pub(super) fn is_legal(self) -> bool {
         let has_type = TYPES.iter().any(|m| TypeCode::of(*m).bits() == self.ty);
         has_type && self.used <= 512 && self.below <= 8 && (self.used == 512 || !(self.huge || self.hole))
