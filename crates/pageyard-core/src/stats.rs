@@ -51,6 +51,8 @@ counters! {
     WatermarkBoost = "watermark_boost",
     /// Times a per-CPU list was filled from its zone.
     PcpRefill = "pcp_refill",
+    /// Frames that came that way.
+    PcpRefillPages = "pcp_refill_pages",
     /// Times frames went from a per-CPU list to their zone.
     PcpDrain = "pcp_drain",
     /// Frames that went that way.

@@ -19,6 +19,8 @@ pub struct Origin {
 pub struct PcpCounts {
     pub taken: Taken,
     pub refills: u64,
+    /// Frames that came with them.
+    pub refilled: u64,
     pub drains: u64,
     pub drained: u64,
 }

@@ -66,6 +66,7 @@ impl Zone {
             let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
             self.set_tag(pfn, Tag::Cached(to.order, m));
             pages.lists.put(to, pfn, End::Tail);
+            pages.counts.refilled += to.order.frames().0;
         }
         pages.counts.refills += 1;
     }

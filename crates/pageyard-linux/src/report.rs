@@ -47,6 +47,7 @@ impl LinuxAllocator {
             for pcp in &zone.pcps {
                 let c = pcp.lock().counts;
                 s[Counter::PcpRefill] += c.refills;
+                s[Counter::PcpRefillPages] += c.refilled;
                 s[Counter::PcpDrain] += c.drains;
                 s[Counter::PcpDrainPages] += c.drained;
             }

@@ -92,3 +92,15 @@ fn moves_leave_the_counts_of_allocated_and_freed_frames_balanced() {
     let (counted, allocated) = balance();
     assert_eq!(counted, allocated, "after a request");
 }
+
+#[test]
+fn refills_are_counted_by_the_frames_that_they_bring() {
+    for order in [0, 3, 9] {
+        let engine = machine(64);
+        engine.alloc(&CX, &Request::new(Order::of(order), Migratetype::Movable)).unwrap();
+        let stats = engine.stats();
+        let listed = engine.zone_stats(ZoneId(0)).unwrap().cached.0;
+        assert_eq!(stats[Counter::PcpRefillPages], listed, "order {order}");
+        assert_eq!(stats[Counter::PcpRefill], u64::from(listed > 0), "order {order}");
+    }
+}

@@ -57,7 +57,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
-            self.count(cx.cpu, Counter::PcpRefill, 1);
+            self.count_refill(cx.cpu, fitted, PAGEBLOCK);
             self.release_items(zone, cx.cpu, &rest[fitted..], PAGEBLOCK);
         }
         Some(self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype))
@@ -92,10 +92,15 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let Some((first, rest)) = items[..n].split_last_mut() else { return zone.pageblocks.pfn(base) };
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
-            self.count(cx.cpu, Counter::PcpRefill, 1);
+            self.count_refill(cx.cpu, fitted, order);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
         self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype)
+    }
+
+    fn count_refill(&self, cpu: CpuId, blocks: usize, order: Order) {
+        self.count(cpu, Counter::PcpRefill, 1);
+        self.count(cpu, Counter::PcpRefillPages, (blocks as u64) << order.get());
     }
 
     /// Puts a block whose tag was won into a list that was full, after spilling the list's oldest items to the zone;
