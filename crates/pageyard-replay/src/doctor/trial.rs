@@ -49,8 +49,17 @@ pub struct Confidence {
     pub why: String,
 }
 
-/// Figures of which less is better, and those of which more is.
-const LESS: [Figure; 4] = [Figure::Failures, Figure::Stalls, Figure::Fallbacks, Figure::Wakes];
+/// The figures that a setting is weighed by, those of the study of what-ifs. Of all but free pageblocks less is better:
+/// shorter lists and fewer drains are less work, and memory that others can use.
+const FIGURES: [Figure; 7] = [
+    Figure::Drained,
+    Figure::Listed,
+    Figure::Fallbacks,
+    Figure::Wakes,
+    Figure::Failures,
+    Figure::Stalls,
+    Figure::FreeHuge,
+];
 
 /// Tries the settings of a diagnosis on its recording. `chosen` names a judged preset to replay on instead of the
 /// recorded kernel's; then predictions are of that kernel.
@@ -169,23 +178,19 @@ fn confidence(knob: &str, failures: Sign, preset: &str) -> Confidence {
 impl Predicted {
     fn of(before: &Figures, after: &Figures) -> Predicted {
         let (mut gain, mut cost, mut failures) = (Vec::new(), Vec::new(), Sign::None);
-        for figure in Figure::ALL {
+        for figure in FIGURES {
             let baseline = before.get(figure);
             let change = after.get(figure) - baseline;
             let sign = Sign::of(change, baseline, figure.floor());
             if figure == Figure::Failures {
                 failures = sign;
             }
-            let better = match (LESS.contains(&figure), figure, sign) {
-                (_, _, Sign::None) => continue,
-                (true, _, sign) => sign == Sign::Down,
-                (_, Figure::FreeHuge, sign) => sign == Sign::Up,
-                // Shorter lists and more drains are work, and memory that others can use: the longer way is a cost.
-                (_, Figure::Drained, sign) => sign == Sign::Down,
-                (_, _, sign) => sign == Sign::Down,
-            };
+            let wanted = if figure == Figure::FreeHuge { Sign::Up } else { Sign::Down };
+            if sign == Sign::None {
+                continue;
+            }
             let row = Change { figure, baseline, change };
-            if better { gain.push(row) } else { cost.push(row) }
+            if sign == wanted { gain.push(row) } else { cost.push(row) }
         }
         Predicted { gain, cost, failures }
     }
@@ -197,7 +202,7 @@ mod tests {
 
     #[test]
     fn better_and_worse_are_told_apart() {
-        let figures = |values: [f64; 7]| Figures(Figure::ALL.into_iter().zip(values).collect());
+        let figures = |values: [f64; 7]| Figures(FIGURES.into_iter().zip(values).collect());
         // Drained, listed, fallbacks, wakes, failures, stalls, free pageblocks.
         let before = figures([1000.0, 5000.0, 40.0, 10.0, 9.0, 0.0, 100.0]);
         let after = figures([2000.0, 5001.0, 10.0, 30.0, 0.0, 0.0, 120.0]);

@@ -37,11 +37,34 @@ pub enum Figure {
     Compacted,
     /// Requests for 8 frames that got nothing: events `mm_page_alloc` of order 3 without a frame.
     EightRefused,
+    /// Blocks that came from zones, into per-CPU lists or to a caller: events `mm_page_alloc_zone_locked`; in a replay,
+    /// frames that came into lists.
+    Refilled,
+    /// Times that per-CPU lists gave blocks back while the zone's lock was held: calls of `free_pcppages_bulk`.
+    Returns,
+    /// Requests that waited for compaction: `compact_stall`.
+    CompactStalls,
+    /// Of those, the ones that it did not help: `compact_fail`.
+    CompactFailed,
+    /// Of those, the ones that it did: `compact_success`.
+    CompactHelped,
+    /// Frames that compaction looked at for something to move: `compact_migrate_scanned`.
+    MigrateScanned,
+    /// Frames that compaction looked at for something free: `compact_free_scanned`.
+    FreeScanned,
+    /// Requests that waited for reclaim: `allocstall`.
+    ReclaimStalls,
+    /// Frames that the background reclaimer freed: `pgsteal_kswapd`.
+    Reclaimed,
+    /// Frames that reclaim looked at for requests that wait: `pgscan_direct`.
+    DirectScanned,
+    /// Frames that it freed for them: `pgsteal_direct`.
+    DirectReclaimed,
 }
 
 impl Figure {
     /// Every figure.
-    pub const ALL: [Figure; 12] = [
+    pub const ALL: [Figure; 23] = [
         Figure::Drained,
         Figure::Listed,
         Figure::Fallbacks,
@@ -54,6 +77,17 @@ impl Figure {
         Figure::HugeRefused,
         Figure::Compacted,
         Figure::EightRefused,
+        Figure::Refilled,
+        Figure::Returns,
+        Figure::CompactStalls,
+        Figure::CompactFailed,
+        Figure::CompactHelped,
+        Figure::MigrateScanned,
+        Figure::FreeScanned,
+        Figure::ReclaimStalls,
+        Figure::Reclaimed,
+        Figure::DirectScanned,
+        Figure::DirectReclaimed,
     ];
 
     /// Returns its name in rows.
@@ -72,6 +106,17 @@ impl Figure {
             Figure::HugeRefused => "huge_refused",
             Figure::Compacted => "compacted",
             Figure::EightRefused => "eight_refused",
+            Figure::Refilled => "refilled",
+            Figure::Returns => "returns",
+            Figure::CompactStalls => "compact_stalls",
+            Figure::CompactFailed => "compact_failed",
+            Figure::CompactHelped => "compact_helped",
+            Figure::MigrateScanned => "migrate_scanned",
+            Figure::FreeScanned => "free_scanned",
+            Figure::ReclaimStalls => "reclaim_stalls",
+            Figure::Reclaimed => "reclaimed",
+            Figure::DirectScanned => "direct_scanned",
+            Figure::DirectReclaimed => "direct_reclaimed",
         }
     }
 
@@ -91,6 +136,17 @@ impl Figure {
             Figure::HugeRefused => "huge pages not given",
             Figure::Compacted => "requests that compaction helped",
             Figure::EightRefused => "refused requests for 8 frames",
+            Figure::Refilled => "blocks taken from zones",
+            Figure::Returns => "times that per-CPU lists gave blocks back",
+            Figure::CompactStalls => "requests that waited for compaction",
+            Figure::CompactFailed => "requests that compaction did not help",
+            Figure::CompactHelped => "requests that compaction did help",
+            Figure::MigrateScanned => "frames looked at for something to move",
+            Figure::FreeScanned => "frames looked at for something free",
+            Figure::ReclaimStalls => "requests that waited for reclaim",
+            Figure::Reclaimed => "frames freed by the background reclaimer",
+            Figure::DirectScanned => "frames looked at by reclaim for a request",
+            Figure::DirectReclaimed => "frames freed by reclaim for a request",
         }
     }
 
@@ -98,12 +154,25 @@ impl Figure {
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
-            Figure::Drained => "blocks",
-            Figure::Listed | Figure::Scanned => "frames",
-            Figure::Fallbacks | Figure::Failures | Figure::Stalls | Figure::EightRefused => "requests",
+            Figure::Drained | Figure::Refilled => "blocks",
+            Figure::Listed
+            | Figure::Scanned
+            | Figure::Reclaimed
+            | Figure::DirectScanned
+            | Figure::DirectReclaimed
+            | Figure::MigrateScanned
+            | Figure::FreeScanned => "frames",
+            Figure::Fallbacks
+            | Figure::Failures
+            | Figure::Stalls
+            | Figure::EightRefused
+            | Figure::CompactStalls
+            | Figure::CompactFailed
+            | Figure::CompactHelped
+            | Figure::ReclaimStalls => "requests",
             Figure::HugeRefused => "huge pages",
             Figure::Compacted => "%",
-            Figure::Wakes => "times",
+            Figure::Wakes | Figure::Returns => "times",
             Figure::FreeHuge | Figure::SetAside => "pageblocks",
         }
     }
@@ -112,12 +181,11 @@ impl Figure {
     #[must_use]
     pub fn floor(self) -> f64 {
         match self {
-            Figure::Drained | Figure::Listed | Figure::Scanned => 256.0,
-            Figure::Fallbacks | Figure::FreeHuge | Figure::HugeRefused => 4.0,
-            Figure::Wakes | Figure::Failures | Figure::Stalls | Figure::EightRefused => 2.0,
-            Figure::Compacted => 2.0,
+            _ if matches!(self.unit(), "frames" | "blocks") => 256.0,
+            Figure::Fallbacks | Figure::FreeHuge | Figure::HugeRefused | Figure::Returns => 4.0,
             // A zone of a small guest sets three aside at most.
             Figure::SetAside => 0.5,
+            _ => 2.0,
         }
     }
 
@@ -139,6 +207,17 @@ impl Figure {
             Figure::HugeRefused => report.failures.by_order[9] as f64,
             Figure::Compacted => share(n(Counter::CompactSuccess), n(Counter::CompactStall)),
             Figure::EightRefused => report.failures.by_order[3] as f64,
+            Figure::Refilled => n(Counter::PcpRefillPages),
+            Figure::Returns => n(Counter::PcpDrain),
+            Figure::CompactStalls => n(Counter::CompactStall),
+            Figure::CompactFailed => n(Counter::CompactFail),
+            Figure::CompactHelped => n(Counter::CompactSuccess),
+            Figure::MigrateScanned => n(Counter::CompactMigrateScanned),
+            Figure::FreeScanned => n(Counter::CompactFreeScanned),
+            Figure::ReclaimStalls => n(Counter::Allocstall),
+            Figure::Reclaimed => n(Counter::PgstealKswapd),
+            Figure::DirectScanned => n(Counter::PgscanDirect),
+            Figure::DirectReclaimed => n(Counter::PgstealDirect),
         }
     }
 }

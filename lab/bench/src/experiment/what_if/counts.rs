@@ -9,54 +9,83 @@ use std::path::{Path, PathBuf};
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// The counts of the instances: the figure, the event, and its filter.
-const EVENTS: [(Figure, &str, &str); 5] = [
+const EVENTS: [(Figure, &str, &str); 6] = [
     (Figure::Drained, "kmem/mm_page_pcpu_drain", ""),
     (Figure::Fallbacks, "kmem/mm_page_alloc_extfrag", ""),
     (Figure::Wakes, "vmscan/mm_vmscan_wakeup_kswapd", ""),
     // The frame of a request that got nothing is written as all ones.
     (Figure::Failures, "kmem/mm_page_alloc", "pfn == 0xffffffffffffffff"),
     (Figure::EightRefused, "kmem/mm_page_alloc", "pfn == 0xffffffffffffffff && order == 3"),
+    (Figure::Refilled, "kmem/mm_page_alloc_zone_locked", ""),
 ];
 
-/// Counters of the vmstat text that make up the stalls.
-const STALLS: [&str; 6] = [
-    "compact_stall",
-    "allocstall_dma",
-    "allocstall_dma32",
-    "allocstall_normal",
-    "allocstall_movable",
-    "allocstall_device",
+/// The figure that an instance with the function tracer counts, and the function. It is left out where a kernel has no
+/// such tracer, or has the function inlined.
+const CALLS: (Figure, &str) = (Figure::Returns, "free_pcppages_bulk");
+
+/// Counters of the vmstat text, each a figure of its own.
+const COUNTERS: [(Figure, &str); 9] = [
+    (Figure::Scanned, "pgscan_kswapd"),
+    (Figure::Reclaimed, "pgsteal_kswapd"),
+    (Figure::DirectScanned, "pgscan_direct"),
+    (Figure::DirectReclaimed, "pgsteal_direct"),
+    (Figure::HugeRefused, "thp_fault_fallback"),
+    (Figure::CompactFailed, "compact_fail"),
+    (Figure::CompactHelped, "compact_success"),
+    (Figure::MigrateScanned, "compact_migrate_scanned"),
+    (Figure::FreeScanned, "compact_free_scanned"),
 ];
+
+/// Counters of the vmstat text that make up the requests that waited for reclaim.
+const ALLOCSTALL: [&str; 5] =
+    ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall_device"];
 
 /// Instances of the tracer, ready to count.
 pub(super) struct Counters {
-    instances: Vec<(Figure, PathBuf, &'static str)>,
+    instances: Vec<Instance>,
     before: Texts,
+}
+
+/// An instance of the tracer that counts one figure.
+struct Instance {
+    figure: Figure,
+    folder: PathBuf,
+    /// The file that turns counting on and off.
+    switch: PathBuf,
 }
 
 /// Returns the folders of the instances, which the caller has to remove again.
 pub(super) fn folders() -> impl Iterator<Item = PathBuf> {
-    EVENTS.iter().map(|(figure, ..)| Path::new(INSTANCES).join(format!("pageyard-what-if-{}", figure.name())))
+    EVENTS.iter().map(|(figure, ..)| figure).chain([&CALLS.0]).map(|figure| folder(*figure))
+}
+
+fn folder(figure: Figure) -> PathBuf {
+    Path::new(INSTANCES).join(format!("pageyard-what-if-{}", figure.name()))
 }
 
 impl Counters {
-    /// Makes the instances, with small buffers: only how many events there were is read.
+    /// Makes the instances.
     ///
     /// # Errors
     /// The object that could not be made or written.
     pub(super) fn prepare() -> Result<Counters, String> {
         let mut instances = Vec::new();
-        for ((figure, event, filter), folder) in EVENTS.iter().zip(folders()) {
-            if !folder.is_dir() {
-                fs::create_dir(&folder).map_err(|e| {
-                    format!("{} cannot be made: {e}; mount tracefs, and run this as root", folder.display())
-                })?;
-            }
-            write(&folder.join("buffer_size_kb"), "64")?;
+        for (figure, event, filter) in EVENTS {
+            let folder = made(figure)?;
+            let event = folder.join("events").join(event);
             if !filter.is_empty() {
-                write(&folder.join("events").join(event).join("filter"), filter)?;
+                write(&event.join("filter"), filter)?;
             }
-            instances.push((*figure, folder, *event));
+            instances.push(Instance { figure, folder, switch: event.join("enable") });
+        }
+        let (figure, function) = CALLS;
+        let folder = made(figure)?;
+        let switch = folder.join("tracing_on");
+        write(&switch, "0")?;
+        let traced = write(&folder.join("set_ftrace_filter"), function)
+            .and_then(|()| write(&folder.join("current_tracer"), "function"));
+        if traced.is_ok() {
+            instances.push(Instance { figure, folder, switch });
         }
         Ok(Counters { instances, before: Texts::default() })
     }
@@ -66,9 +95,9 @@ impl Counters {
     /// # Errors
     /// The object that could not be written or read.
     pub(super) fn begin(&mut self) -> Result<(), String> {
-        for (_, folder, event) in &self.instances {
-            write(&folder.join("trace"), "")?;
-            write(&folder.join("events").join(event).join("enable"), "1")?;
+        for instance in &self.instances {
+            write(&instance.folder.join("trace"), "")?;
+            write(&instance.switch, "1")?;
         }
         self.before = Texts::read()?;
         Ok(())
@@ -83,9 +112,9 @@ impl Counters {
         let zoneinfo = parsed("/proc/zoneinfo", Zoneinfo::parse)?;
         let free = parsed("/proc/buddyinfo", free_pageblocks)?;
         let mut figures = Figures::default();
-        for (figure, folder, event) in &self.instances {
-            write(&folder.join("events").join(event).join("enable"), "0")?;
-            figures.0.insert(*figure, events(folder)? as f64);
+        for instance in &self.instances {
+            write(&instance.switch, "0")?;
+            figures.0.insert(instance.figure, events(&instance.folder)? as f64);
         }
         let after = Texts::read()?;
         let listed: u64 = zoneinfo.zones.iter().map(|z| z.pcp_frames()).sum();
@@ -94,6 +123,18 @@ impl Counters {
         figures.0.extend(after.since(&self.before));
         Ok(figures)
     }
+}
+
+/// Makes an instance with small buffers: only how many events there were is read.
+fn made(figure: Figure) -> Result<PathBuf, String> {
+    let folder = folder(figure);
+    if !folder.is_dir() {
+        fs::create_dir(&folder).map_err(|e| {
+            format!("{} cannot be made: {e}; mount tracefs, and run this as root", folder.display())
+        })?;
+    }
+    write(&folder.join("buffer_size_kb"), "64")?;
+    Ok(folder)
 }
 
 /// Counts the events of an instance: those in its buffers, and those that were written over.
@@ -139,16 +180,19 @@ impl Texts {
     }
 
     /// Returns what has changed.
-    fn since(&self, before: &Texts) -> [(Figure, f64); 5] {
+    fn since(&self, before: &Texts) -> impl Iterator<Item = (Figure, f64)> {
         let get = |texts: &Texts, name: &str| texts.vmstat.get(name).unwrap_or(0) as f64;
         let rose = |name: &str| get(self, name) - get(before, name);
-        [
-            (Figure::Stalls, STALLS.into_iter().map(rose).sum()),
+        let (compacting, reclaiming) = (rose("compact_stall"), ALLOCSTALL.into_iter().map(rose).sum::<f64>());
+        let others = [
+            (Figure::Stalls, compacting + reclaiming),
+            (Figure::CompactStalls, compacting),
+            (Figure::ReclaimStalls, reclaiming),
             (Figure::SetAside, self.set_aside as f64 - before.set_aside as f64),
-            (Figure::Scanned, rose("pgscan_kswapd")),
-            (Figure::HugeRefused, rose("thp_fault_fallback")),
-            (Figure::Compacted, share(rose("compact_success"), rose("compact_stall"))),
-        ]
+            (Figure::Compacted, share(rose("compact_success"), compacting)),
+        ];
+        let counters = COUNTERS.map(|(figure, name)| (figure, rose(name)));
+        others.into_iter().chain(counters)
     }
 }
 
@@ -181,7 +225,7 @@ mod tests {
             "compact_stall 8\ncompact_success 2\nallocstall_normal 5\npgscan_kswapd 30\nthp_fault_fallback 7\n",
             1,
         );
-        let since = Figures(after.since(&before).into());
+        let since = Figures(after.since(&before).collect());
         let of = [Figure::Stalls, Figure::SetAside, Figure::Scanned, Figure::HugeRefused, Figure::Compacted];
         assert_eq!(of.map(|figure| since.get(figure)), [7.0, -1.0, 20.0, 7.0, 25.0]);
     }
