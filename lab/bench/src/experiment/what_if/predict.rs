@@ -62,10 +62,12 @@ pub fn predict(
 ) -> Result<Vec<Prediction>, BenchError> {
     let trace = Trace::open(trace)?;
     let unfit = unfit(place, &trace)?;
-    let before = match unfit {
-        None => Some(replayed(place, &trace, None)?),
-        Some(_) => None,
-    };
+    let mut baselines: Vec<(Reclaim, Vec<Figures>)> = Vec::new();
+    for decided in [Reclaim::Recorded, Reclaim::Imitated] {
+        if unfit.is_none() && settings.iter().any(|setting| setting.decided == decided) {
+            baselines.push((decided, replayed(place, &trace, None, decided)?));
+        }
+    }
     let mut all = Vec::new();
     for setting in settings {
         let value = setting.value(place.baseline());
@@ -76,9 +78,10 @@ pub fn predict(
             _ if setting.reclaims => what_if::read_again(&trace)?,
             _ => None,
         };
-        let figures = match (&refused, &value, &before) {
-            (None, Ok(value), Some(before)) => {
-                let after = replayed(place, &trace, Some((setting, value)))?;
+        let before = baselines.iter().find(|(decided, _)| *decided == setting.decided);
+        let figures = match (&refused, &value, before) {
+            (None, Ok(value), Some((decided, before))) => {
+                let after = replayed(place, &trace, Some((setting, value)), *decided)?;
                 load.figures.iter().map(|figure| Predicted::of(*figure, before, &after)).collect()
             }
             _ => Vec::new(),
@@ -116,14 +119,14 @@ fn replayed(
     place: &dyn TestMachine,
     trace: &Trace,
     changed: Option<(&Setting, &str)>,
+    decided: Reclaim,
 ) -> Result<Vec<Figures>, BenchError> {
     let preset = preset(place.kernel()).unwrap_or("linux-6.18");
     // A load's state can need a setting of its own, which the recording has.
     let mut baseline = place.baseline().clone();
     baseline.extend(trace.meta().settings.clone());
     let knobs = knobs(&baseline, changed);
-    let from =
-        |opening| what_if::replayed(trace, preset, &knobs, Reclaim::Imitated, opening, &mut |_, _, _| {});
+    let from = |opening| what_if::replayed(trace, preset, &knobs, decided, opening, &mut |_, _, _| {});
     let mut openings = OPENINGS;
     openings[0] = what_if::recorded_opening(trace, openings[0])?;
     openings.into_iter().map(|opening| Ok(from(opening)?)).collect()

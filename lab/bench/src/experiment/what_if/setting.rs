@@ -1,7 +1,6 @@
 //! The settings that are changed, what each is in the reference, and what a trivial rule says of it.
 
-use pageyard_replay::what_if::Figure;
-use pageyard_replay::what_if::Sign;
+use pageyard_replay::what_if::{Figure, Reclaim, Sign};
 use std::collections::BTreeMap;
 
 /// How a setting is changed.
@@ -23,6 +22,8 @@ pub struct Setting {
     pub knob: Option<&'static str>,
     /// Whether it changes when memory is reclaimed.
     pub reclaims: bool,
+    /// What decides its effects, and so the kind of replay that predicts them.
+    pub decided: Reclaim,
     /// Why a replay cannot answer, where there is no knob.
     why: &'static str,
     /// The changes that the setting's purpose implies.
@@ -35,7 +36,16 @@ const fn modelled(
     knob: &'static str,
     rule: &'static [(Figure, Sign)],
 ) -> Setting {
-    Setting { path, change, knob: Some(knob), reclaims: false, why: "", rule }
+    Setting { path, change, knob: Some(knob), reclaims: false, decided: Reclaim::Imitated, why: "", rule }
+}
+
+const fn by_requests(
+    path: &'static str,
+    change: Change,
+    knob: &'static str,
+    rule: &'static [(Figure, Sign)],
+) -> Setting {
+    Setting { decided: Reclaim::Recorded, ..modelled(path, change, knob, rule) }
 }
 
 const fn reclaims(
@@ -57,13 +67,13 @@ const MORE_RESERVE: &[(Figure, Sign)] =
 
 /// The settings, fixed beforehand.
 pub const SETTINGS: [Setting; 9] = [
-    modelled(
+    by_requests(
         "vm/percpu_pagelist_high_fraction",
         To(8),
         "percpu_pagelist_high_fraction",
         &[(Listed, Up), (Drained, Down), (FreeHuge, Down)],
     ),
-    modelled(
+    by_requests(
         "vm/percpu_pagelist_high_fraction",
         To(1000),
         "percpu_pagelist_high_fraction",
@@ -94,6 +104,7 @@ pub const SETTINGS: [Setting; 9] = [
         change: To(1),
         knob: None,
         reclaims: false,
+        decided: Reclaim::Recorded,
         why: "it changes what the load asks for, which a recording made without it does not have",
         rule: &[(Failures, Down), (Fallbacks, Down), (Drained, Up)],
     },

@@ -1,11 +1,11 @@
 //! The verdict: what was predicted beside what was measured, the trivial rules and "no change", figure by figure.
 
 use super::cell::{GUEST, HOST};
+use super::setting::SETTINGS;
 use super::sign::{Accuracy, Confusion, Measured, Pairs, accuracy, advantage};
 use crate::experiment::claim::ClaimOutcome;
 use crate::experiment::{Claim, Rows};
-use pageyard_replay::what_if::Figure;
-use pageyard_replay::what_if::Sign;
+use pageyard_replay::what_if::{Figure, Reclaim, Sign};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The least cells that the target asks for.
@@ -33,8 +33,8 @@ impl Scored {
     }
 }
 
-/// Scores the rows of the tables.
-fn scored(rows: &Rows, tables: &[&str]) -> Scored {
+/// Scores the rows of the tables, those of settings that `of` takes.
+fn scored(rows: &Rows, tables: &[&str], of: impl Fn(&str) -> bool) -> Scored {
     type Columns<'a> = BTreeMap<&'a str, f64>;
     let mut by_metric: BTreeMap<(&str, &str), Columns<'_>> = BTreeMap::new();
     for row in rows.iter().filter(|r| tables.contains(&r.section)) {
@@ -46,6 +46,9 @@ fn scored(rows: &Rows, tables: &[&str]) -> Scored {
     for ((section, metric), columns) in &by_metric {
         let Some((cell, figure)) = metric.rsplit_once('/') else { continue };
         let Some(figure) = Figure::ALL.into_iter().find(|f| f.name() == figure) else { continue };
+        if !of(cell.rsplit('/').next().unwrap_or(cell)) {
+            continue;
+        }
         let get = |column: &str| columns.get(column).copied();
         let measured = || {
             let measured = Measured {
@@ -77,7 +80,7 @@ fn scored(rows: &Rows, tables: &[&str]) -> Scored {
 
 /// Judges the rows.
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
-    let all = scored(rows, &[HOST, GUEST]);
+    let all = scored(rows, &[HOST, GUEST], |_| true);
     let mut claims = vec![cells(&all)];
     let (replays, rules, same) =
         (accuracy(&all.replays, SEED), accuracy(&all.rules, SEED), accuracy(&all.no_change(), SEED));
@@ -97,7 +100,16 @@ pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
         });
     }
     for (name, table) in [("on the host alone", HOST), ("in the guest alone", GUEST)] {
-        let part = scored(rows, &[table]);
+        let part = scored(rows, &[table], |_| true);
+        if !part.replays.is_empty() {
+            claims.push(hits(name, &part));
+        }
+    }
+    for (name, decided) in
+        [("where requests decide", Reclaim::Recorded), ("where reclaim decides", Reclaim::Imitated)]
+    {
+        let of = |name: &str| SETTINGS.iter().any(|s| s.name() == name && s.decided == decided);
+        let part = scored(rows, &[HOST, GUEST], of);
         if !part.replays.is_empty() {
             claims.push(hits(name, &part));
         }
@@ -175,7 +187,7 @@ mod tests {
             "fork/c/drained",
             &[("predicted", 700.0), ("predicted baseline", 900.0), ("rule", -1.0)],
         );
-        let all = scored(&rows, &[HOST, GUEST]);
+        let all = scored(&rows, &[HOST, GUEST], |_| true);
         assert_eq!(all.replays, [vec![(Sign::Up, Sign::Up)]]);
         assert_eq!(all.rules, [vec![(Sign::Down, Sign::Up)]]);
         assert_eq!(all.refused, 1);
