@@ -3,7 +3,7 @@
 use super::machines::Built;
 use super::measure::Runs;
 use super::predict::{Prediction, Recordings};
-use super::series::{self, Claim, Patch, Series};
+use super::series::{self, Claim, Patch, Series, Side};
 use crate::experiment::made::Made;
 use crate::experiment::what_if::predict::fnv;
 use crate::experiment::what_if::sign::Measured;
@@ -91,8 +91,10 @@ impl pageyard_trace::Document for Backtest {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordingDocument {
-    /// The kernel.
+    /// The kernel, with the setting that it had, if any.
     pub kernel: String,
+    /// The load.
+    pub load: &'static str,
     /// The trace.
     pub trace: String,
     /// The hash of its rows (FNV-1a, 64 bits).
@@ -102,10 +104,12 @@ pub struct RecordingDocument {
 impl RecordingDocument {
     /// Lists the recordings of a kernel that can be read, with the hashes of their rows.
     pub(super) fn of(recordings: &Recordings) -> impl Iterator<Item = RecordingDocument> {
-        recordings.traces.iter().filter_map(|trace| {
+        let (side, load) = recordings.of;
+        recordings.traces.iter().filter_map(move |trace| {
             let rows = std::fs::read(trace.join("events.parquet")).ok()?;
             Some(RecordingDocument {
-                kernel: recordings.kernel.to_owned(),
+                kernel: side.to_string(),
+                load,
                 trace: trace.display().to_string(),
                 rows_hash: format!("{:016x}", fnv(&rows)),
             })
@@ -121,10 +125,12 @@ pub struct PatchDocument {
     pub subject: &'static str,
     /// Who posted it and when, and what became of it.
     pub posted: &'static str,
-    /// The kernel without it that it is measured against.
-    pub before: &'static str,
+    /// The load under which it is predicted and measured.
+    pub load: &'static str,
+    /// The kernel without it that it is measured against, with the setting that it has, if any.
+    pub before: String,
     /// The kernel with it.
-    pub after: &'static str,
+    pub after: String,
     /// Its claims.
     pub claims: Vec<ClaimRow>,
 }
@@ -209,8 +215,9 @@ impl Backtest {
                 .map(|(n, claim)| ClaimRow::of(patch, n, claim, predictions, runs, seed));
             let claims: Vec<ClaimRow> = claims.collect();
             claims.iter().for_each(|row| self.score.count(row));
-            let Patch { subject, posted, before, after, .. } = patch;
-            self.patches.push(PatchDocument { subject, posted, before, after, claims });
+            let Patch { subject, posted, load, .. } = patch;
+            let [before, after] = [patch.before, patch.after].map(|side| side.to_string());
+            self.patches.push(PatchDocument { subject, posted, load, before, after, claims });
         }
     }
 }
@@ -225,9 +232,10 @@ impl ClaimRow {
         seed: u64,
     ) -> ClaimRow {
         let figure = claim.figure;
-        let of = |kernel: &str| -> Option<Vec<f64>> {
-            let runs = runs.get(kernel).filter(|runs| runs.len() >= FEWEST)?;
-            Some(runs.iter().map(|f| f.get(figure)).collect())
+        // A kernel may not count a figure.
+        let of = |side: Side| -> Option<Vec<f64>> {
+            let runs = runs.get(&(side, patch.load)).filter(|runs| runs.len() >= FEWEST)?;
+            runs.iter().map(|f| f.0.get(&figure).copied()).collect()
         };
         let measured = of(patch.before).zip(of(patch.after));
         let measured =

@@ -119,16 +119,17 @@ impl Sources {
         let unmerged = || series.patches.iter().filter(|patch| patch.is_unmerged());
         let mut wanted: Vec<(&'static str, Option<&Path>)> = Vec::new();
         for (name, file) in &self.patches {
-            let Some(Patch { before, after, .. }) = unmerged().find(|patch| patch.after == name) else {
-                let known: Vec<&str> = unmerged().map(|patch| patch.after).collect();
+            let Some(Patch { before, after, .. }) = unmerged().find(|patch| patch.after.kernel == name)
+            else {
+                let known: Vec<&str> = unmerged().map(|patch| patch.after.kernel).collect();
                 let unknown = pageyard_replay::text::shown(name);
                 let series = series.name;
                 return Err(format!("{series} has no patch `{unknown}`; it has {}", known.join(", ")));
             };
-            if !wanted.iter().any(|(name, _)| name == before) {
-                wanted.push((before, None));
+            if !wanted.iter().any(|(name, _)| *name == before.kernel) {
+                wanted.push((before.kernel, None));
             }
-            wanted.push((after, Some(file)));
+            wanted.push((after.kernel, Some(file)));
         }
         let judge = prepare::find_judge(self.judge.as_deref())?;
         let all = wanted.len();

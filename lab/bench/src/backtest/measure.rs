@@ -1,15 +1,16 @@
-//! Runs of the load on each kernel, in turns.
+//! Runs of the loads on each kernel, in turns.
 
 use super::machines::{Machines, Options};
-use crate::experiment::what_if::load::RESERVE;
+use super::series::{Case, Series, load};
 use pageyard_replay::what_if::Figures;
 use std::collections::BTreeMap;
 
-/// The counts of each run, by kernel.
-pub(super) type Runs = BTreeMap<&'static str, Vec<Figures>>;
+/// The counts of each run.
+pub(super) type Runs = BTreeMap<Case, Vec<Figures>>;
 
-/// Runs the load once on each kernel, in random order, and that as often as was asked for.
+/// Runs each load once on each kernel, in random order, and that as often as was asked for.
 pub(super) fn measure(
+    series: &'static Series,
     options: &Options,
     machines: &mut Machines,
     notes: &mut Vec<String>,
@@ -17,16 +18,18 @@ pub(super) fn measure(
 ) -> Runs {
     let mut rng = fastrand::Rng::with_seed(options.seed);
     let mut runs = Runs::new();
-    let mut kernels: Vec<&'static str> = machines.keys().copied().collect();
-    let all = kernels.len() * options.runs;
+    let there = series.measured().into_iter().filter(|(side, _)| machines.contains_key(side.kernel));
+    let mut cases: Vec<Case> = there.collect();
+    let all = cases.len() * options.runs;
     for turn in 0..options.runs {
-        rng.shuffle(&mut kernels);
-        for (n, kernel) in kernels.iter().enumerate() {
-            progress("measuring", turn * kernels.len() + n, all);
-            let Some(machine) = machines.get_mut(kernel) else { continue };
-            match machine.count(&RESERVE, None) {
-                Ok(figures) => runs.entry(kernel).or_default().push(figures),
-                Err(why) => notes.push(format!("run {} of {kernel} is left out: {why}", turn + 1)),
+        rng.shuffle(&mut cases);
+        for (n, case) in cases.iter().enumerate() {
+            progress("measuring", turn * cases.len() + n, all);
+            let (side, name) = *case;
+            let (Some(machine), Some(load)) = (machines.get_mut(side.kernel), load(name)) else { continue };
+            match machine.count(load, side.setting) {
+                Ok(figures) => runs.entry(*case).or_default().push(figures),
+                Err(why) => notes.push(format!("run {} of {name} on {side} is left out: {why}", turn + 1)),
             }
         }
     }

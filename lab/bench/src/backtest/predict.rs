@@ -1,9 +1,8 @@
 //! Recordings, and what replays of them predict.
 
 use super::machines::{Machines, Options};
-use super::series::{PRESET, Patch, Series};
+use super::series::{Case, Patch, Series, load};
 use crate::error::BenchError;
-use crate::experiment::what_if::load::RESERVE;
 use crate::experiment::what_if::setting::{Baseline, knobs};
 use crate::experiment::what_if::sign::Measured;
 use pageyard_replay::what_if::{self, Figure, Figures, Reclaim};
@@ -11,9 +10,9 @@ use pageyard_trace::Trace;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The recordings of one kernel.
+/// The recordings of a load on a kernel.
 pub(super) struct Recordings {
-    pub(super) kernel: &'static str,
+    pub(super) of: Case,
     /// Its settings while it was recorded.
     baseline: Baseline,
     pub(super) traces: Vec<PathBuf>,
@@ -32,7 +31,7 @@ pub(super) struct Prediction {
     pub(super) predicted: Measured,
 }
 
-/// Records the load on each kernel that predictions start from.
+/// Records the loads on each kernel that predictions start from.
 pub(super) fn record(
     series: &'static Series,
     options: &Options,
@@ -41,23 +40,29 @@ pub(super) fn record(
     progress: &mut dyn FnMut(&'static str, usize, usize),
 ) -> Vec<Recordings> {
     let mut all = Vec::new();
-    let kernels = series.recorded();
-    for (n, kernel) in kernels.iter().enumerate() {
-        let Some(machine) = machines.get_mut(kernel) else { continue };
+    let cases = series.recorded();
+    for (n, of) in cases.iter().enumerate() {
+        let (side, name) = *of;
+        let (Some(machine), Some(load)) = (machines.get_mut(side.kernel), load(name)) else { continue };
+        let folder = options.folder.join(side.to_string().replace(' ', "-")).join(name);
         let mut traces = Vec::new();
         for run in 0..options.runs {
-            progress("recording", n * options.runs + run, kernels.len() * options.runs);
-            let to = options.folder.join(kernel).join(format!("{}.trace", run + 1));
-            let recorded = machine.record(&RESERVE).and_then(|trace| {
+            progress("recording", n * options.runs + run, cases.len() * options.runs);
+            let to = folder.join(format!("{}.trace", run + 1));
+            let recorded = machine.record(load, side.setting).and_then(|trace| {
                 let _ = std::fs::remove_dir_all(&to);
-                std::fs::rename(&trace, &to).map_err(|e| format!("{} cannot be written: {e}", to.display()))
+                std::fs::create_dir_all(&folder)
+                    .and_then(|()| std::fs::rename(&trace, &to))
+                    .map_err(|e| format!("{} cannot be written: {e}", to.display()))
             });
             match recorded {
                 Ok(()) => traces.push(to),
-                Err(why) => notes.push(format!("recording {} of {kernel} is left out: {why}", run + 1)),
+                Err(why) => {
+                    notes.push(format!("recording {} of {name} on {side} is left out: {why}", run + 1))
+                }
             }
         }
-        all.push(Recordings { kernel, baseline: machine.baseline().clone(), traces });
+        all.push(Recordings { of: *of, baseline: machine.baseline().clone(), traces });
     }
     all
 }
@@ -73,7 +78,9 @@ pub(super) fn predict(
 ) -> Vec<Prediction> {
     let mut all = Vec::new();
     for (n, patch) in series.patches.iter().enumerate() {
-        let Some(recordings) = recordings.iter().find(|r| r.kernel == patch.recorded) else { continue };
+        let Some(recordings) = recordings.iter().find(|r| r.of == (patch.recorded, patch.load)) else {
+            continue;
+        };
         let mut replays =
             [Reclaim::Recorded, Reclaim::Imitated].map(|reclaim| (reclaim, [Vec::new(), Vec::new()]));
         for (at, path) in recordings.traces.iter().enumerate() {
@@ -86,7 +93,7 @@ pub(super) fn predict(
                 if patch.claims.iter().all(|claim| claim.decided != *reclaim) {
                     continue;
                 }
-                let replayed = |rules| replayed(path, recordings, rules, *reclaim, at);
+                let replayed = |rules| replayed(path, recordings, patch.preset(), rules, *reclaim, at);
                 match replayed(patch.without()).and_then(|before| Ok((before, replayed(patch.with())?))) {
                     Ok((before, after)) => {
                         without.push(before);
@@ -119,6 +126,7 @@ pub(super) fn predict(
 fn replayed(
     path: &Path,
     recordings: &Recordings,
+    preset: &str,
     rules: Vec<(String, String)>,
     reclaim: Reclaim,
     at: usize,
@@ -132,7 +140,7 @@ fn replayed(
     let mut all = knobs(&baseline, None);
     all.extend(rules);
     let opening = what_if::recorded_opening(&trace, at as u64 + 1)?;
-    Ok(what_if::replayed(&trace, PRESET, &all, reclaim, opening, &mut |_, _, _| {})?)
+    Ok(what_if::replayed(&trace, preset, &all, reclaim, opening, &mut |_, _, _| {})?)
 }
 
 impl Patch {

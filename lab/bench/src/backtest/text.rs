@@ -95,7 +95,8 @@ impl Built {
 impl PatchDocument {
     fn write(&self, text: &mut String) {
         let _ = write!(text, "\n{}\n  {}\n", wrapped(self.subject).trim_end(), self.posted);
-        let _ = writeln!(text, "  {} -> {}\n{}\n{}", self.before, self.after, HEAD[0], HEAD[1]);
+        let _ =
+            writeln!(text, "  {} -> {}, {}\n{}\n{}", self.before, self.after, self.load, HEAD[0], HEAD[1]);
         self.claims.iter().for_each(|row| row.write(text));
     }
 }

@@ -118,14 +118,15 @@ impl Task {
     fn carry_out(self, program: &Path, counters: &mut Counters) -> Result<Answer, String> {
         let _held = self.pieces_mib.map(|mib| only_pieces(program, mib, self.seed)).transpose()?;
         let work = Work { load: self.load, size: self.size, seed: self.seed, cache: PathBuf::from(CACHE) };
+        let trial = Trial { work, settings: self.settings, root: PathBuf::from(SETTINGS), state: None };
         if self.record {
+            trial.change_settings()?;
             let trace = Path::new("/tmp/recorded.trace");
-            host::record(program, trace, &work, &[])?;
+            host::record(program, trace, &trial.work, &[])?;
             hand_over(trace, Path::new(OUT))
                 .map_err(|e| format!("the recording cannot be handed over: {e}"))?;
             return Ok(Answer::Recorded);
         }
-        let trial = Trial { work, settings: self.settings, root: PathBuf::from(SETTINGS), state: None };
         trial.run_in_guest(program, counters).map(Answer::Counted)
     }
 }

@@ -71,7 +71,7 @@ fn predictions(
             let settings: Vec<_> =
                 settings.iter().copied().filter(|s| load.is_run_under(&s.name())).collect();
             run.at("recording and replaying", predictions.len(), all * settings.len());
-            match place.record(load) {
+            match place.record(load, None) {
                 Ok(trace) => predictions.extend(predict(&**place, load, &trace, &settings)?),
                 Err(why) => run.note(format!("{}: {} is left out: {why}", place.name(), load.name)),
             }

@@ -188,7 +188,8 @@ impl Guest {
         }
     }
 
-    fn task(&self, load: &Load, record: bool, settings: Vec<(String, String)>) -> Task {
+    fn task(&self, load: &Load, record: bool, setting: Option<(&str, &str)>) -> Task {
+        let settings = setting.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
         let work = load.work(true, self.seed, Path::new(CACHE));
         let pieces_mib = load.state.pieces_only.then_some(GUEST_PIECES_MIB);
         Task { load: work.load, size: work.size, seed: work.seed, record, settings, pieces_mib }
@@ -217,8 +218,8 @@ impl TestMachine for Guest {
         &self.ready.baseline
     }
 
-    fn record(&mut self, load: &Load) -> Result<PathBuf, String> {
-        match self.ask(&self.task(load, true, Vec::new()))? {
+    fn record(&mut self, load: &Load, setting: Option<(&str, &str)>) -> Result<PathBuf, String> {
+        match self.ask(&self.task(load, true, setting))? {
             Answer::Recorded => {}
             Answer::Failed(why) => return Err(why),
             Answer::Counted(_) => return Err("the guest counted instead of recording".into()),
@@ -230,9 +231,7 @@ impl TestMachine for Guest {
     }
 
     fn count(&mut self, load: &Load, setting: Option<(&str, &str)>) -> Result<Figures, String> {
-        let settings =
-            setting.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        match self.ask(&self.task(load, false, settings))? {
+        match self.ask(&self.task(load, false, setting))? {
             Answer::Counted(figures) => Ok(figures),
             Answer::Failed(why) => Err(why),
             Answer::Recorded => Err("the guest recorded instead of counting".into()),

@@ -55,10 +55,13 @@ impl TestMachine for Host {
         &self.baseline
     }
 
-    fn record(&mut self, load: &Load) -> Result<PathBuf, String> {
+    fn record(&mut self, load: &Load, setting: Option<(&str, &str)>) -> Result<PathBuf, String> {
         let trace = self.folder.join(format!("host-{}.trace", load.name));
         let mut guard = Guard::start(&self.program)?;
         let made = Made::state(&self.program, load.state, self.seed, &mut guard)?;
+        if let Some((name, value)) = setting {
+            guard.set(&Path::new(SETTINGS).join(name), value)?;
+        }
         record(&self.program, &trace, &self.work(load), &["--sample-ms", "0"])?;
         made.held_out()?;
         Ok(trace)

@@ -16,11 +16,11 @@ pub trait TestMachine {
     /// Returns what its settings are.
     fn baseline(&self) -> &Baseline;
 
-    /// Records a load with nothing changed, and returns where the trace is.
+    /// Records a load, with one setting changed or none, and returns where the trace is.
     ///
     /// # Errors
     /// One sentence.
-    fn record(&mut self, load: &Load) -> Result<PathBuf, String>;
+    fn record(&mut self, load: &Load, setting: Option<(&str, &str)>) -> Result<PathBuf, String>;
 
     /// Counts a load, with one setting changed or none.
     ///

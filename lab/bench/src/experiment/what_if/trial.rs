@@ -58,10 +58,13 @@ impl Trial {
 
     /// Runs it in a guest, whose every run starts from a snapshot: nothing is put back.
     pub(super) fn run_in_guest(&self, program: &Path, counters: &mut Counters) -> Result<Figures, String> {
-        for (name, value) in &self.settings {
-            write(&self.root.join(name), value)?;
-        }
+        self.change_settings()?;
         self.counted(program, counters)
+    }
+
+    /// Changes its settings, which nothing puts back.
+    pub(super) fn change_settings(&self) -> Result<(), String> {
+        self.settings.iter().try_for_each(|(name, value)| write(&self.root.join(name), value))
     }
 
     fn counted(&self, program: &Path, counters: &mut Counters) -> Result<Figures, String> {
