@@ -20,7 +20,7 @@ pub mod record;
 mod replay;
 pub mod schema;
 pub mod setting;
-mod size;
+pub mod size;
 mod snapshot_cost;
 mod summary;
 mod watch;

@@ -66,6 +66,12 @@ pub enum BenchError {
         /// The fault, and the remedy.
         why: String,
     },
+    /// A state of memory cannot be made, or an allocator cannot be brought into it.
+    #[error("{why}")]
+    State {
+        /// The fault, and the remedy.
+        why: String,
+    },
     /// A recording that an experiment needs is not there.
     #[error("the recording {name} is not here; run this in a folder that has data/traces/{name}.trace")]
     NoRecording {

@@ -6,6 +6,7 @@
 //! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used,
 //!   how many bytes a second go between it and a processor.
 //! * [`router`]: a host that forwards packets, simulated with real frames.
+//! * [`states`]: named states of fragmented memory, in three degrees, for any allocator to open in.
 //! * A result is its own JSON document, and writes itself as text; [`document`]: those of the router and of STREAM;
 //!   [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
@@ -35,6 +36,7 @@ mod published;
 pub mod refused;
 pub mod router;
 pub mod scale;
+pub mod states;
 pub mod stream;
 pub mod sweep;
 

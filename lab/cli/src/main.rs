@@ -10,6 +10,7 @@ mod report;
 mod router;
 mod samples;
 mod schema;
+mod states;
 mod what_if;
 
 use clap::{Parser, Subcommand};
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Pageyard's laboratory: benchmarks, experiments, a router, predictions and the judge.
+/// Pageyard's laboratory: benchmarks, experiments, a router, predictions, states and the judge.
 #[derive(Parser)]
 #[command(
     name = "pageyard-lab",
@@ -55,6 +56,8 @@ enum Verb {
     Backtest(backtest::Backtest),
     /// Compare the reference with a real kernel, operation by operation and frame by frame
     Judge(judge::Judge),
+    /// Make named states of fragmented memory, for engines, kernels and other allocators to open in
+    States(states::States),
     /// Print the JSON Schema of what a verb prints under --json
     Schema(schema::SchemaArguments),
     #[command(hide = true)]
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Router(router) => router.run(json),
         Verb::WhatIf(what_if) => what_if.run(json),
         Verb::Backtest(backtest) => backtest.run(json),
+        Verb::States(states) => states.run(json),
         Verb::Schema(schema) => schema.run(json),
         Verb::CountZonelist(count) => count.run(),
         Verb::WhatIfLoad(load) => load.run(),

@@ -15,7 +15,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 16] = [
+const SCHEMAS: [Schema; 17] = [
     schema!("bench-sweep", "pageyard-lab bench sweep --json"),
     schema!("bench-bulk", "pageyard-lab bench bulk --json"),
     schema!("bench-primitives", "pageyard-lab bench primitives --json"),
@@ -32,6 +32,7 @@ const SCHEMAS: [Schema; 16] = [
     schema!("claims", "pageyard-lab claims RUN --json"),
     schema!("backtest", "pageyard-lab backtest SERIES --json"),
     schema!("backtests", "pageyard-lab backtest --json"),
+    schema!("states", "pageyard-lab states --json"),
 ];
 
 /// Prints the JSON Schema of a document, or lists the documents.

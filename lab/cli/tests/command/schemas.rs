@@ -16,6 +16,7 @@ use pageyard_bench::mixed::Mixed;
 use pageyard_bench::pools::Pools;
 use pageyard_bench::primitives::Primitives;
 use pageyard_bench::scale::Scale;
+use pageyard_bench::states::StatesDocument;
 use pageyard_bench::sweep::Sweep;
 use pageyard_documents::schemas;
 use pageyard_trace::document::schema;
@@ -40,6 +41,7 @@ fn generated() -> Vec<Value> {
         schema::<ClaimsDocument>(),
         schema::<Backtest>(),
         schema::<SeriesDocument>(),
+        schema::<StatesDocument>(),
     ]
 }
 
@@ -62,6 +64,8 @@ fn a_schema_allows_no_null() {
 fn what_the_verbs_print_is_what_the_schemas_describe() {
     for arguments in [
         &["experiment", "--json"][..],
+        &["states", "--json"],
+        &["states", "slab-scatter", "--memory", "256M", "--json"],
         &["bench", "bulk", "--quick", "--samples", "3", "--json"],
         &["bench", "cross", "--quick", "--samples", "3", "--json"],
         &["bench", "clear", "--quick", "--samples", "3", "--json"],
