@@ -86,15 +86,12 @@ impl States {
             }
         };
         let trace = StateTrace::of(&memory, self.seed)?;
-        let measured = trace.measure()?;
-        if let Some(asked) = row.asked.filter(|asked| asked.off(&measured.degree) > MOST_OFF) {
+        row.add(&memory, trace.measure()?);
+        if let Some(off) = row.off_pct.filter(|off| *off > MOST_OFF * 100.0) {
             return Err(Failure(format!(
-                "{title} came out {:.1} % off what it is asked to be; take more --memory",
-                asked.off(&measured.degree) * 100.0
+                "{title} came out {off:.1} % off what is asked of it; take more --memory"
             )));
         }
-        row.memory_bytes = Some(memory.frames().as_bytes());
-        row.measured = Some(measured);
         if let Some(path) = &self.out {
             trace.write(path, &title)?;
         }
@@ -116,13 +113,5 @@ fn recorded(from: &Path, at: &str) -> Result<(Memory, StateRow, String), Failure
     let snapshot = snapshot.ok_or_else(|| {
         Failure(format!("{name} has no snapshot of the {at}; take another recording, or the other --at"))
     })?;
-    let row = StateRow {
-        state: "recorded",
-        imitates: "the whole pageblocks of a recorded host",
-        degree: None,
-        asked: None,
-        memory_bytes: None,
-        measured: None,
-    };
-    Ok((Memory::recorded(&snapshot)?, row, format!("of {name} at the {at}")))
+    Ok((Memory::recorded(&snapshot)?, StateRow::recorded(), format!("of {name} at the {at}")))
 }

@@ -3,6 +3,7 @@
 use super::bank::{BANK, Level, State};
 use super::degree::{Degree, Measured};
 use super::make::make;
+use super::memory::Memory;
 use super::trace::StateTrace;
 use crate::error::BenchError;
 use pageyard_trace::text::{Grid, percent};
@@ -36,6 +37,9 @@ pub struct StateRow {
     /// The figures that it has, where it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
+    /// How far the figure that is furthest from what was asked for is off, where both are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_pct: Option<f64>,
 }
 
 impl pageyard_trace::Document for StatesDocument {
@@ -53,7 +57,29 @@ impl StateRow {
             asked: Some(state.asked(level)),
             memory_bytes: None,
             measured: None,
+            off_pct: None,
         }
+    }
+
+    /// Describes the state of a recorded host, not measured yet.
+    #[must_use]
+    pub fn recorded() -> StateRow {
+        StateRow {
+            state: "recorded",
+            imitates: "the whole pageblocks of a recorded host",
+            degree: None,
+            asked: None,
+            memory_bytes: None,
+            measured: None,
+            off_pct: None,
+        }
+    }
+
+    /// Adds what memory in that state measures.
+    pub fn add(&mut self, memory: &Memory, measured: Measured) {
+        self.memory_bytes = Some(memory.frames().as_bytes());
+        self.off_pct = self.asked.map(|asked| asked.off(&measured.degree) * 100.0);
+        self.measured = Some(measured);
     }
 }
 
@@ -67,8 +93,8 @@ impl StatesDocument {
         for (state, level) in BANK.iter().flat_map(|state| Level::ALL.map(|level| (state, level))) {
             let mut row = StateRow::listed(state, level);
             if let Some((bytes, seed)) = made {
-                row.memory_bytes = Some(bytes);
-                row.measured = Some(StateTrace::of(&make(state, level, bytes, seed)?, seed)?.measure()?);
+                let memory = make(state, level, bytes, seed)?;
+                row.add(&memory, StateTrace::of(&memory, seed)?.measure()?);
             }
             states.push(row);
         }
@@ -86,7 +112,7 @@ impl StatesDocument {
                 let both = [row.asked.as_ref(), got.as_ref()].into_iter().flatten();
                 both.map(figure).collect::<Vec<_>>().join(" -> ")
             };
-            let off = row.asked.zip(got).map_or("-".to_owned(), |(asked, got)| percent(asked.off(&got)));
+            let off = row.off_pct.map_or("-".to_owned(), |pct| percent(pct / 100.0));
             grid.row([
                 row.state.to_owned(),
                 row.degree.unwrap_or("-").to_owned(),

@@ -7,6 +7,7 @@ mod numbers;
 mod pages;
 mod router;
 mod schemas;
+mod states;
 mod verbs;
 mod what_if;
 
