@@ -3,7 +3,7 @@
 
 use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pageyard, Pfn, Region,
-    Request, TryLock, ZoneId, ZoneKind,
+    Request, TryLock, ZoneId, ZoneKind, metrics,
 };
 use pageyard_bench::states::{
     BANK, Level, MOST_OFF, Measured, Memory, State, StateTrace, StatesDocument, follow, make, write_calls,

@@ -113,7 +113,7 @@ pub const BANK: [State; 7] = [
     },
     State {
         name: "slab-clustered",
-        imitates: "slab that grouping by mobility kept together: pageblocks of it, every second slab of four frames freed",
+        imitates: "slab that grouping by mobility kept together: pageblocks of it, every second one of order 2 freed",
         free: 0.1,
         unmovable_share: [0.1, 0.2, 0.3],
         filled_with: FrameKind::Anon,

@@ -54,7 +54,6 @@ pub fn write_calls(memory: &Memory, title: &str, out: &mut impl Write) -> io::Re
 /// An allocator that followed a list of calls.
 #[derive(Debug)]
 pub struct Followed {
-    first: Pfn,
     frames: u64,
     unmovable: BTreeSet<u64>,
 }
@@ -70,12 +69,6 @@ impl Followed {
         let share = spoiled.len() as f64 / pageblocks as f64;
         let text = Buddyinfo(allocator).to_string();
         Measured::from_free_blocks(&text, self.frames, share, pageblocks, self.unmovable.len() as u64)
-    }
-
-    /// Returns the first frame: frame 0 of the list.
-    #[must_use]
-    pub fn first(&self) -> Pfn {
-        self.first
     }
 }
 
@@ -110,9 +103,9 @@ pub fn follow(allocator: &dyn PageAllocator, calls: &str) -> Result<Followed, Be
         };
         done.map_err(|why| refused(number, why))?;
     }
-    let Follower { first, held, unmovable, .. } =
+    let Follower { held, unmovable, .. } =
         follower.ok_or_else(|| refused(0, "the list has no call".to_owned()))?;
-    Ok(Followed { first, frames: held.len() as u64, unmovable })
+    Ok(Followed { frames: held.len() as u64, unmovable })
 }
 
 fn refused(line: usize, why: String) -> BenchError {

@@ -1,7 +1,8 @@
 //! Memory laid out as a state of the bank.
 //!
-//! A degree is hit by counting pageblocks: so many stay free, others are worn until as many frames are free in pieces as
-//! the unusable index asks for, the rest is full. Of those that are not free so many get frames that cannot be moved.
+//! A degree is hit by counting pageblocks: so many are free, others are worn until as many frames are free in pieces as
+//! the unusable index asks for, and the rest is full. Of those that are not free so many get frames that cannot be
+//! moved.
 
 use super::bank::{Level, State, Unmovable, Worn};
 use super::degree::{Degree, MOST_OFF};
