@@ -4,10 +4,12 @@
 //! `cargo test -p pageyard --features step-hook --test model`, and with `-- --include-ignored` what takes minutes.
 #![cfg(not(any(pageyard_loom, pageyard_shuttle)))]
 
+mod choices;
 mod explore;
 mod recorded;
 mod rules;
 
+use choices::Input;
 use explore::{Calls, Explored, explore};
 use recorded::{STEPS, record};
 use rules::Mistakes;
@@ -105,7 +107,7 @@ fn executions() -> u64 {
 
 #[test]
 fn each_step_of_the_engine_is_one_of_the_rules() {
-    let recorded = record::<true>(0..executions());
+    let recorded = record::<true>((0..executions()).map(Input::of_seed));
     println!("{} steps, {} hand-overs: {:?}", recorded.steps, recorded.handed_over, recorded.seen);
     assert_eq!(recorded.failed, None);
     assert_eq!(recorded.seen.len(), STEPS, "of some kind there is no step: {:?}", recorded.seen);
@@ -113,6 +115,18 @@ fn each_step_of_the_engine_is_one_of_the_rules() {
 
 #[test]
 fn a_list_that_does_not_ask_whether_a_pageblock_is_isolated_is_found() {
-    let failed = record::<false>(0..300).failed.expect("it is found");
+    let failed = record::<false>((0..300).map(Input::of_seed)).failed.expect("it is found");
     assert!(failed.contains("was pushed although") || failed.contains("a list that was emptied"), "{failed}");
+}
+
+/// What `fuzz/fuzz_targets/threads.rs` asks for: nothing but bytes decides.
+#[test]
+fn an_execution_that_bytes_steer_is_judged_and_comes_again() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let input = Input { seed: 0, bytes: (0..4096).map(|_| random.u8(..)).collect() };
+    let [first, again] = [0, 1].map(|_| record::<true>([input.clone()]));
+    assert_eq!((first.failed, first.steps), (None, again.steps));
+    assert_eq!((first.handed_over, first.seen), (again.handed_over, again.seen));
+    let none = Input { bytes: vec![0; 4096], ..input };
+    assert_ne!(record::<true>([none]).steps, first.steps, "bytes decide nothing");
 }

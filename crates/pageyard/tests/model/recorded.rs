@@ -4,7 +4,8 @@
 //! words with those before the last step, finds out which step of the [`Machine`] that was, and lets the machine judge
 //! it; then it may hand over to another thread. What lists take and give says the protection that they are under.
 
-use crate::rules::{Fault, Machine, PAGEBLOCKS, Step, THREADS, Tag};
+use super::choices::{Choices, Input};
+use super::rules::{Fault, Machine, PAGEBLOCKS, Step, THREADS, Tag};
 use pageyard::engine::{
     CpuLists, DescriptorWatch, Internals, ListIdx, MetadataPart, Pushed, Unchanged, hook,
 };
@@ -23,7 +24,7 @@ const WORD: usize = 64;
 /// Steps that a report shows.
 const SHOWN: usize = 20;
 /// Of as many pushes one rests, for so many steps.
-const RESTS: u32 = 4;
+const RESTS: usize = 4;
 const REST: u64 = 1500;
 /// Calls of a thread.
 const CALLS: usize = 60;
@@ -45,10 +46,12 @@ struct Run {
     bits: [u64; FRAMES / WORD],
     tags: [u8; FRAMES],
     descriptors: [u64; PAGEBLOCKS],
-    random: fastrand::Rng,
+    choices: Choices,
     /// A thread makes this many steps in a row, on average: few, so that calls meet in small windows, or so many that
     /// one call stands in such a window through several of another's.
-    stretch: u32,
+    stretch: usize,
+    /// The step at which this thread's row ends.
+    row_ends: u64,
     turn: usize,
     is_over: [bool; THREADS],
     /// The step at which a thread that was made to rest goes on.
@@ -125,15 +128,16 @@ fn tell(told: impl FnOnce(&mut Run, usize)) {
 }
 
 impl Run {
-    fn new(read: Read, seed: u64) -> Run {
-        let mut random = fastrand::Rng::with_seed(seed);
+    fn new(read: Read, input: &Input) -> Run {
+        let mut choices = input.stream(0);
         let mut run = Run {
             machine: Machine::new(0),
             bits: [0; FRAMES / WORD],
             tags: [0; FRAMES],
             descriptors: [0; PAGEBLOCKS],
-            stretch: [2, 20, 200][random.usize(..3)],
-            random,
+            stretch: [2, 20, 200][choices.below(3)],
+            choices,
+            row_ends: 0,
             read,
             turn: 0,
             is_over: [false; THREADS],
@@ -218,13 +222,14 @@ impl Run {
     /// Returns who goes on.
     fn next(&mut self, me: usize) -> usize {
         let can = |run: &Run, t: usize| !run.is_over[t] && run.rests_until[t] <= run.steps;
-        if can(self, me) && self.random.u32(..self.stretch) != 0 {
+        if can(self, me) && self.steps < self.row_ends {
             return me;
         }
+        self.row_ends = self.steps + 1 + (self.choices.below(256) * 2 * self.stretch / 256) as u64;
         let ready = (0..THREADS).filter(|t| can(self, *t)).collect::<Vec<_>>();
         let left = (0..THREADS).filter(|t| !self.is_over[*t]).collect::<Vec<_>>();
         let from = if ready.is_empty() { left } else { ready };
-        from.get(self.random.usize(..from.len().max(1))).copied().unwrap_or(me)
+        from.get(self.choices.below(from.len().max(1))).copied().unwrap_or(me)
     }
 }
 
@@ -365,7 +370,7 @@ fn begins() -> u64 {
     let mut now = 0;
     tell(|run, me| {
         now = run.steps;
-        if run.random.u32(..RESTS) == 0 {
+        if run.choices.below(RESTS) == 0 {
             run.rests_until[me] = now + REST;
         }
     });
@@ -477,19 +482,19 @@ enum Call {
 }
 
 /// Makes calls of all kinds.
-fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blocks>) {
-    let mut random = fastrand::Rng::with_seed(seed ^ (me as u64) << 32);
+fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, input: &Input, blocks: &Mutex<Blocks>) {
+    let mut choices = input.stream(me + 1);
     let cx = Cx::on(CpuId(me as u32));
     let blocks = || blocks.lock().unwrap_or_else(|e| e.into_inner());
-    let taken = |random: &mut fastrand::Rng| {
+    let taken = |choices: &mut Choices| {
         let mut blocks = blocks();
         let n = blocks.held.len();
-        (n > 0).then(|| blocks.held.swap_remove(random.usize(..n)))
+        (n > 0).then(|| blocks.held.swap_remove(choices.below(n.min(256))))
     };
     // Where small blocks are many, no pageblock is whole, and where calls are of every kind, few meet an isolation.
     let mut isolated = None;
     use Call::{Alloc, AllocBulk, Drain, Free, FreeAgain, FreeBulk, Isolate, Split};
-    let (orders, kinds): (&[u8], &[Call]) = match seed % 3 {
+    let (orders, kinds): (&[u8], &[Call]) = match input.seed % 3 {
         0 => (
             &[0, 0, 0, 1, 2, 3, 5, 6, 7, 8, 9],
             &[Alloc, Alloc, Free, Free, AllocBulk, FreeBulk, Split, FreeAgain, Drain, Isolate],
@@ -498,17 +503,17 @@ fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blo
         _ => (&[0, 1, 9], &[Alloc, Alloc, Free, Free, Isolate]),
     };
     for _ in 0..CALLS {
-        let ty = [Migratetype::Movable, Migratetype::Unmovable][random.usize(..2)];
-        match kinds[random.usize(..kinds.len())] {
+        let ty = [Migratetype::Movable, Migratetype::Unmovable][choices.below(2)];
+        match kinds[choices.below(kinds.len())] {
             Alloc => {
-                let order = Order::of(orders[random.usize(..orders.len())]);
+                let order = Order::of(orders[choices.below(orders.len())]);
                 let request = Request::new(order, ty).with(RequestFlags::MEMALLOC);
                 if let Ok(pfn) = engine.alloc(&cx, &request) {
                     blocks().held.push((pfn, order));
                 }
             }
             Free => {
-                let Some((pfn, order)) = taken(&mut random) else { continue };
+                let Some((pfn, order)) = taken(&mut choices) else { continue };
                 // Refused where somebody else freed it wrongly.
                 let _ = engine.free(&cx, pfn, order);
                 blocks().freed.push((pfn, order));
@@ -528,8 +533,8 @@ fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blo
                 engine.free_bulk(&cx, &single, Order::ZERO, &mut |_, _| {});
             }
             Split => {
-                let Some((pfn, from)) = taken(&mut random) else { continue };
-                let to = Order::of(from.get().saturating_sub(random.u8(1..3)));
+                let Some((pfn, from)) = taken(&mut choices) else { continue };
+                let to = Order::of(from.get().saturating_sub(1 + choices.below(2) as u8));
                 let done = engine.split(&cx, pfn, from, to);
                 let order = if done.is_ok() { to } else { from };
                 let parts = (0..1u64 << (from.get() - order.get())).map(|i| Pfn(pfn.0 + (i << order.get())));
@@ -541,7 +546,7 @@ fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blo
                 let again = {
                     let mut blocks = blocks();
                     let n = blocks.freed.len();
-                    (n > 0).then(|| blocks.freed.swap_remove(random.usize(..n)))
+                    (n > 0).then(|| blocks.freed.swap_remove(choices.below(n.min(256))))
                 };
                 let Some((pfn, order)) = again else { continue };
                 let _ = engine.free(&cx, pfn, order);
@@ -552,7 +557,7 @@ fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blo
             Isolate => match isolated.take() {
                 Some(block) => assert!(engine.restore(&cx, block), "nobody else restores {block:?}"),
                 None => {
-                    let block = PageblockId(random.u64(..PAGEBLOCKS as u64));
+                    let block = PageblockId(choices.below(PAGEBLOCKS) as u64);
                     if engine.isolate(&cx, block) {
                         tell(|run, _| run.isolated_at[block.0 as usize] = run.steps);
                         if engine.drain(CpuSet::All).is_complete() {
@@ -569,25 +574,25 @@ fn calls<P: PerCpu>(engine: &Engine<P>, me: usize, seed: u64, blocks: &Mutex<Blo
     }
 }
 
-/// Records executions, one for each seed, until one fails.
-pub fn record<const ASKS: bool>(seeds: std::ops::Range<u64>) -> Recorded {
+/// Records executions, one for each input, until one fails.
+pub fn record<const ASKS: bool>(inputs: impl IntoIterator<Item = Input>) -> Recorded {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let mut recorded = Recorded::default();
-    for seed in seeds {
+    for input in inputs {
         let engine = Arc::new(machine::<ASKS>());
         let map = Arc::clone(&engine);
         let read = Box::new(move |part, nth| map.word(ZoneId(0), part, nth));
-        *run() = Some(Run::new(read, seed));
+        *run() = Some(Run::new(read, &input));
         hook::set(Some(step));
         let blocks = Mutex::new(Blocks::default());
         std::thread::scope(|scope| {
             for me in 0..THREADS {
-                let (engine, blocks) = (&engine, &blocks);
+                let (engine, input, blocks) = (&engine, &input, &blocks);
                 scope.spawn(move || {
                     ME.set(Some(me));
                     let _turn = Turn(me);
                     drop(wait(run(), me));
-                    calls(engine, me, seed, blocks);
+                    calls(engine, me, input, blocks);
                 });
             }
         });
@@ -599,7 +604,7 @@ pub fn record<const ASKS: bool>(seeds: std::ops::Range<u64>) -> Recorded {
             *recorded.seen.entry(name).or_default() += n;
         }
         if let Some(why) = ended.failed {
-            recorded.failed = Some(format!("seed {seed}: {why}"));
+            recorded.failed = Some(format!("seed {} and {} bytes: {why}", input.seed, input.bytes.len()));
             break;
         }
         finish(&engine, blocks.into_inner().unwrap_or_else(|e| e.into_inner()));
