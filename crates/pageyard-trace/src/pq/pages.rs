@@ -1,5 +1,7 @@
 //! The pages of one column chunk, decompressed and stripped to their values.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -43,11 +45,21 @@ pub(crate) struct Pages {
     row: u64,
     rows: u64,
     dictionary: bool,
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    zstd: Zstd,
 }
 
+/// A decompressor that the columns of a table share, made when it is first needed.
+pub(crate) type Zstd = Arc<Mutex<Option<zstd::bulk::Decompressor<'static>>>>;
+
 impl Pages {
-    pub(crate) fn new(input: Input, shape: Shape, chunk: Chunk, first_row: u64, rows: u64) -> Pages {
+    pub(crate) fn new(
+        input: Input,
+        shape: Shape,
+        chunk: Chunk,
+        first_row: u64,
+        rows: u64,
+        zstd: Zstd,
+    ) -> Pages {
         Pages {
             input,
             shape,
@@ -58,7 +70,7 @@ impl Pages {
             row: first_row,
             rows,
             dictionary: false,
-            zstd: None,
+            zstd,
         }
     }
 
@@ -240,7 +252,7 @@ impl Pages {
         }
     }
 
-    fn decompress(&mut self, body: &Bytes, size: u64) -> Result<Bytes> {
+    fn decompress(&self, body: &Bytes, size: u64) -> Result<Bytes> {
         let size = size as usize;
         let done = match self.codec {
             Codec::None => Some(body.clone()),
@@ -253,11 +265,14 @@ impl Pages {
             }
             Codec::Zstd => {
                 let mut out = Vec::with_capacity(size);
-                let decompressor = match self.zstd.take() {
-                    Some(d) => Ok(d),
-                    None => zstd::bulk::Decompressor::new(),
+                // Each use begins anew, so one that panicked leaves nothing behind.
+                let mut shared = self.zstd.lock().unwrap_or_else(PoisonError::into_inner);
+                let decompressor = match &mut *shared {
+                    Some(decompressor) => decompressor,
+                    none => {
+                        none.insert(zstd::bulk::Decompressor::new().map_err(|e| self.damaged(e.to_string()))?)
+                    }
                 };
-                let decompressor = self.zstd.insert(decompressor.map_err(|e| self.damaged(e.to_string()))?);
                 // Output that does not fit `out` is an error, so a page cannot grow beyond its header's claim.
                 decompressor.decompress_to_buffer(body, &mut out).ok().map(|_| Bytes::from(out))
             }

@@ -6,7 +6,7 @@ use crate::source::Input;
 use super::chunk::ChunkReader;
 use super::footer::{Column, Footer, Group, Physical};
 use super::names::Names;
-use super::pages::{Pages, Shape};
+use super::pages::{Pages, Shape, Zstd};
 
 /// The type that a column must have.
 #[derive(Clone, Debug)]
@@ -73,6 +73,7 @@ pub(crate) struct Table {
     /// For each expected column, its index in the file.
     indexes: Vec<usize>,
     footer: Footer,
+    zstd: Zstd,
 }
 
 impl Table {
@@ -99,7 +100,7 @@ impl Table {
             }
             indexes.push(index);
         }
-        Ok(Table { input, specs, indexes, footer })
+        Ok(Table { input, specs, indexes, footer, zstd: Zstd::default() })
     }
 
     /// Returns what messages call the file.
@@ -128,7 +129,14 @@ impl Table {
             Kind::Names(names) => (4, Some(names.clone())),
         };
         let shape = Shape { name: spec.name, nullable: self.footer.columns[index].nullable, width, names };
-        let pages = Pages::new(self.input.clone(), shape, group.chunks[index], group.first_row, group.rows);
+        let pages = Pages::new(
+            self.input.clone(),
+            shape,
+            group.chunks[index],
+            group.first_row,
+            group.rows,
+            self.zstd.clone(),
+        );
         match spec.kind {
             Kind::Int(64, _) => ChunkReader::i64(pages, spec.name),
             Kind::Int(..) | Kind::Names(_) => ChunkReader::i32(pages, spec.name),
