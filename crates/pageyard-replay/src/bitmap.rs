@@ -76,6 +76,15 @@ impl FrameSet {
         self.words.get(i).copied().unwrap_or(0)
     }
 
+    /// Returns the words that [`FrameSet::word`] would return, from the `i`th on.
+    #[inline]
+    pub fn words_at<const N: usize>(&self, i: usize) -> [u64; N] {
+        match self.words.get(i..).and_then(|words| words.first_chunk()) {
+            Some(words) => *words,
+            None => std::array::from_fn(|n| self.word(i + n)),
+        }
+    }
+
     /// Returns whether the frame is in the set.
     #[inline]
     pub fn contains(&self, pfn: Pfn) -> bool {
@@ -126,6 +135,15 @@ impl SharedFrameSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_at_the_end_are_none_beyond_it() {
+        let mut set = FrameSet::new(Pfn(200));
+        set.insert(Pfn(0), Frames(200));
+        assert_eq!(set.words_at(0), [u64::MAX, u64::MAX, u64::MAX, 0xff]);
+        assert_eq!(set.words_at(2), [u64::MAX, 0xff, 0]);
+        assert_eq!(set.words_at(9), [0, 0]);
+    }
 
     #[test]
     fn ranges_across_words_are_counted_once() {

@@ -25,7 +25,7 @@ type Pageblock = [u64; WORDS];
 
 impl HeldFrames for FrameSet {
     fn pageblock(&self, i: usize) -> Pageblock {
-        std::array::from_fn(|n| self.word(i + n))
+        self.words_at(i)
     }
 }
 
