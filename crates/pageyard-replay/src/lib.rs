@@ -30,6 +30,7 @@ mod bitmap;
 mod by_number;
 mod drawn;
 mod error;
+mod kept;
 pub mod latency;
 mod ledger;
 mod limits;

@@ -6,6 +6,11 @@ use pageyard_trace::limits;
 /// The memory that a replay takes besides its tables: buffers of the reader, stacks, and the allocator's own slack.
 const BESIDES: u64 = 48 << 20;
 
+/// Returns how many bytes this process may use beside a replay with tables of `need` bytes.
+pub(crate) fn left_beside(need: u64) -> u64 {
+    limits::memory().bytes.saturating_sub(need.saturating_add(BESIDES))
+}
+
 /// Refuses work that needs more bytes than this process may still use.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! The rows of a trace's two files, in the order of their time.
 
 use crate::error::ReplayError;
+use crate::kept::{KeptEvents, KeptReader};
 use pageyard_trace::proctext::Vmstat;
 use pageyard_trace::{Columns, Event, Move, MoveKind, MoveReader, Prefetch, Trace, TraceError};
 use std::time::{Duration, Instant};
@@ -45,26 +46,50 @@ pub(crate) fn each_row(
     progress: &mut dyn FnMut(u64, u64),
     mut row: impl FnMut(Row<'_>),
 ) -> Result<RowsRead, ReplayError> {
-    each_row_foreseen(trace, progress, &mut row, |_, _| (), |row, next| row(next))
+    each_row_foreseen(trace, None, progress, &mut row, |_, _| (), |row, next| row(next))
+}
+
+/// The events of a trace, decoded or kept.
+enum Events<'k> {
+    Decoded(Prefetch),
+    Kept(Box<KeptReader<'k>>),
+}
+
+impl Events<'_> {
+    /// Replaces `out` by the next events; `false` when there are none left.
+    ///
+    /// # Errors
+    /// As [`Prefetch::next_batch`].
+    fn next_batch(&mut self, out: &mut Vec<Event>) -> Result<bool, TraceError> {
+        match self {
+            Events::Decoded(reader) => reader.next_batch(out),
+            Events::Kept(reader) => Ok(reader.next_batch(out)),
+        }
+    }
 }
 
 /// Hands each row of a trace to `row` as [`each_row`] does, and before that, with some that follow it, to `foresee`.
+/// Events that were `kept` are not decoded again.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] where a row cannot be read.
 pub(crate) fn each_row_foreseen<S>(
     trace: &Trace,
+    kept: Option<&KeptEvents>,
     progress: &mut dyn FnMut(u64, u64),
     state: &mut S,
     foresee: impl Fn(&mut S, &[Event]),
     mut row: impl FnMut(&mut S, Row<'_>),
 ) -> Result<RowsRead, ReplayError> {
-    let rows = trace.rows()?;
+    let rows = kept.map_or_else(|| trace.rows(), |kept| Ok(kept.len()))?;
     let mut done = 0;
     let mut reading = Duration::ZERO;
     let start = Instant::now();
-    // Those of the asking thread too: reading them costs nothing that can be measured.
-    let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
+    let mut reader = match kept {
+        Some(kept) => Events::Kept(Box::new(kept.read())),
+        // The columns of the asking thread too: reading them costs nothing that can be measured.
+        None => Events::Decoded(Prefetch::new(trace.events(Columns::All)?)?),
+    };
     let mut moves = Moves::of(trace)?;
     let mut batch = Vec::new();
     loop {
@@ -170,15 +195,26 @@ fn migrated_by_vmstat(trace: &Trace) -> Result<Option<u64>, TraceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::{Keeping, Readings};
     use std::path::Path;
 
     #[test]
-    fn every_row_is_foreseen_once_and_before_it_comes() {
+    fn every_row_is_foreseen_once_and_before_it_comes_decoded_or_kept() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");
         let trace = Trace::open(&path).unwrap();
+        let mut keeping = Keeping::new(0, Readings::Several);
+        let all = events(&trace, None);
+        all.iter().for_each(|event| keeping.event(event));
+        assert!(all.len() > FORESEEN && all.len() as u64 == trace.rows().unwrap());
+        assert_eq!(events(&trace, Some(&keeping.kept().unwrap())), all);
+    }
+
+    /// Returns the events of a trace, each of which was foreseen.
+    fn events(trace: &Trace, kept: Option<&KeptEvents>) -> Vec<Event> {
         let mut rows = (Vec::new(), 0);
         each_row_foreseen(
-            &trace,
+            trace,
+            kept,
             &mut |_, _| (),
             &mut rows,
             |(foreseen, _), events| foreseen.extend_from_slice(events),
@@ -190,6 +226,8 @@ mod tests {
             },
         )
         .unwrap();
-        assert!(rows.1 > FORESEEN && rows.0.len() == rows.1, "{} of {}", rows.1, rows.0.len());
+        let (foreseen, seen) = rows;
+        assert_eq!(foreseen.len(), seen);
+        foreseen
     }
 }

@@ -13,10 +13,11 @@ use super::parts::{Cached, OpeningCounts};
 use super::reclaimed::{Reclaim, Reclaimed};
 use super::reclaimers::Reclaimers;
 use super::types::NamedTypes;
-use super::{Machine, Start};
+use super::{BYTES_A_FRAME, Machine, Start};
 use crate::bitmap::FrameSet;
 use crate::by_number::ByNumber;
 use crate::error::ReplayError;
+use crate::kept::{Keeping, KeptEvents, Readings};
 use crate::rows::{Row, each_row};
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::proctext::Pageset;
@@ -50,6 +51,8 @@ pub struct Opening {
     pub(crate) reclaimed: Vec<Reclaimed>,
     /// When the host emptied the lists of all CPUs, where rows say so.
     pub(crate) emptied: Vec<Emptying>,
+    /// The events that it was found in, where they are read several times more and fit into memory.
+    pub(crate) events: Option<KeptEvents>,
 }
 
 impl Opening {
@@ -65,6 +68,18 @@ impl Machine {
     /// # Errors
     /// [`ReplayError::Trace`] where the events cannot be read.
     pub fn open(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Opening, ReplayError> {
+        self.open_for(Readings::One, progress)
+    }
+
+    /// Works out the opening state as [`Machine::open`] does, from events that will be read `again`.
+    ///
+    /// # Errors
+    /// As [`Machine::open`].
+    pub(crate) fn open_for(
+        &mut self,
+        again: Readings,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Opening, ReplayError> {
         let mut first = FirstSample::read(self)?;
         let trace = self.trace.clone();
         let lists = trace.free_lists()?.unwrap_or_default();
@@ -85,6 +100,7 @@ impl Machine {
         let ranks: HashMap<Pfn, u32> = free().map(|b| Pfn(b.pfn)).zip(0..).collect();
         let mut reclaim = Reclaim::of(&trace, self.end())?;
         let mut emptied = reclaim.as_ref().map(|_| Emptied::new(self.end()));
+        let mut events = Keeping::new(self.end().0.saturating_mul(BYTES_A_FRAME), again);
         each_row(&trace, progress, |row| {
             if let Some(reclaim) = &mut reclaim {
                 reclaim.row(&row);
@@ -96,6 +112,7 @@ impl Machine {
                     return;
                 }
             };
+            events.event(event);
             scan.cpus = scan.cpus.max(event.cpu.saturating_add(1));
             if let Some(order) = self.order_of(event) {
                 scan.event(self, event, order);
@@ -109,6 +126,7 @@ impl Machine {
             }
             last = event.time_ns;
         })?;
+        let events = events.kept();
         let reclaimed = reclaim.map(Reclaim::found).unwrap_or_default();
         self.cpus = self.cpus.min(scan.cpus.max(self.listed_cpus()).max(UNNAMED_CPUS));
         let mut counts = OpeningCounts { freed_unseen: scan.unseen, ..OpeningCounts::default() };
@@ -125,6 +143,7 @@ impl Machine {
                 reclaimers: scan.reclaimers.found(),
                 reclaimed,
                 emptied: emptied.map(|e| e.found(&[])).unwrap_or_default(),
+                events,
             });
         }
         let types = self.pageblock_types(scan.types.found(), &scan.touched, &mut counts)?;
@@ -147,6 +166,7 @@ impl Machine {
             reclaimers: scan.reclaimers.found(),
             reclaimed,
             emptied,
+            events,
         })
     }
 

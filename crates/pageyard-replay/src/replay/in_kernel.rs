@@ -320,7 +320,7 @@ fn plan(
     let nothing = crate::bitmap::FrameSet::new(Pfn(0));
     engine.asked_by(Asker::Clock);
     run.clock.sample(0, &nothing);
-    run.rows(trial.trace, &mut |_, _| (), |run, row| {
+    run.rows(trial, &mut |_, _| (), |run, row| {
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), &nothing);
         }
@@ -343,7 +343,7 @@ fn read(
     lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
     engine.asked_by(Asker::Clock);
     run.clock.sample(0, calls.held());
-    run.rows(trial.trace, &mut |_, _| (), |run, row| {
+    run.rows(trial, &mut |_, _| (), |run, row| {
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }

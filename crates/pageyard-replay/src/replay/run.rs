@@ -20,6 +20,7 @@ use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{AnyEngine, EngineSpec, ReplayEngine, Visit};
 use crate::error::ReplayError;
+use crate::kept::Readings;
 use crate::latency::clock_cost_ns;
 use crate::limits;
 use crate::machine::{Machine, Opening};
@@ -93,16 +94,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Reads the machine of a trace and finds its opening state; `memory` makes it smaller.
+    /// Reads the machine of a trace and finds its opening state, for replays that read the events `again`; `memory`
+    /// makes it smaller.
     pub(crate) fn set(
         trace: &Trace,
         memory: Option<u64>,
+        again: Readings,
         progress: &mut dyn FnMut(Progress<'_>, u64, u64),
     ) -> Result<Stage, ReplayError> {
         let started = Instant::now();
         let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
         let mut machine = Machine::read(trace, &mut opening_progress)?;
-        let opening = machine.open(&mut opening_progress)?;
+        let opening = machine.open_for(again, &mut opening_progress)?;
         let taken_away = match memory {
             Some(bytes) => machine.shrink(&opening, bytes)?,
             None => Frames::ZERO,
@@ -170,7 +173,8 @@ pub fn replay(
         return Err(ReplayError::OutOfRange { of: "samples", asked: samples, most: MOST_SAMPLES });
     }
     let begun = Instant::now();
-    let Stage { machine, opening, taken_away, view, .. } = Stage::set(trace, options.memory, progress)?;
+    let Stage { machine, opening, taken_away, view, .. } =
+        Stage::set(trace, options.memory, Readings::by(engines.len()), progress)?;
     if options.series {
         let zones = machine.zones().count() * engines.len() * size_of::<ZoneStats>();
         let need = (samples + 2).saturating_mul(zones as u64);
@@ -263,7 +267,7 @@ fn on_one_thread<W: ReplayObserver>(
     run.walk.early = trial.early();
     run.walk.makes_efforts = trial.ahead.is_some();
     run.clock.sample(0, calls.held());
-    run.rows(trial.trace, progress, |run, row| {
+    run.rows(trial, progress, |run, row| {
         calls.before(&row);
         if let Some(node) = trial.reclaims(row) {
             run.clock.reclaims(node, row.time_ns());
@@ -308,7 +312,7 @@ impl Visit for SlowPathReplay<'_> {
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.follows_reclaim = false;
         owners.with_held(|held| run.clock.sample(0, held));
-        run.rows(trial.trace, self.progress, |run, row| {
+        run.rows(trial, self.progress, |run, row| {
             if run.clock.tick(row.time_ns()) {
                 owners.with_held(|held| run.clock.sample(row.time_ns(), held));
             }
@@ -352,7 +356,7 @@ fn on_a_thread_a_cpu(
         },
     )?;
     run.clock.sample(0, &taken);
-    run.rows(trial.trace, progress, |run, row| run.walk.row(&mut plan, row))?;
+    run.rows(trial, progress, |run, row| run.walk.row(&mut plan, row))?;
     // Planning belongs to reading: the calls are not made yet.
     run.seconds.read += run.seconds.replay;
     let start = Instant::now();

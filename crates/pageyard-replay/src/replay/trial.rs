@@ -120,12 +120,13 @@ impl<'a> Run<'a> {
     /// Reads the rows and hands each to `row`.
     pub(super) fn rows(
         &mut self,
-        trace: &Trace,
+        trial: &Trial<'_>,
         progress: &mut dyn FnMut(u64, u64),
         row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), ReplayError> {
         let foresee = |run: &mut Self, events: &[Event]| run.walk.ledger.foresee(events);
-        let read = each_row_foreseen(trace, progress, self, foresee, row)?;
+        let read =
+            each_row_foreseen(trial.trace, trial.opening.events.as_ref(), progress, self, foresee, row)?;
         self.migrated = read.migrated;
         self.seconds.read = read.reading;
         self.seconds.replay = read.working;

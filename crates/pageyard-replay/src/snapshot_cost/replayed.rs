@@ -4,6 +4,7 @@ use super::written::Written;
 use crate::bitmap::FrameSet;
 use crate::engine::{EngineSpec, ReplayEngine};
 use crate::error::ReplayError;
+use crate::kept::Readings;
 use crate::replay::{Asked, Progress, ReplayObserver, Stage, WORDS, merged, trust};
 use crate::rows::Row;
 use pageyard::{AllocError, Frames, MemoryMap, Nanos, Order, PAGEBLOCK_ORDER, Pfn};
@@ -27,7 +28,7 @@ pub fn snapshot_cost_on(
     if spec.kernel().is_some() {
         return Err(spec.only_replays());
     }
-    let stage = Stage::set(trace, None, progress)?;
+    let stage = Stage::set(trace, None, Readings::One, progress)?;
     let regions = stage.machine.regions();
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;

@@ -6,6 +6,7 @@ use super::moments::Moments;
 use super::owners::Owners;
 use super::scene::{Lines, Scene};
 use crate::error::ReplayError;
+use crate::kept::Readings;
 use crate::replay::{Progress, Stage, trust};
 use crate::rows::each_row;
 use crate::text::{count, shown};
@@ -42,7 +43,7 @@ pub fn blame(
     trace: &Trace,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<BlameReport, ReplayError> {
-    let stage = Stage::set(trace, None, progress)?;
+    let stage = Stage::set(trace, None, Readings::One, progress)?;
     let regions = stage.machine.regions();
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;

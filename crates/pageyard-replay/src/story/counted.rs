@@ -6,6 +6,7 @@ use super::frames::FrameMap;
 use super::mark::{Part, Tenure};
 use super::owners::Owners;
 use super::scene::{Lines, Scene};
+use crate::kept::Readings;
 use crate::replay::Stage;
 use pageyard::{Frames, MemoryMap, Order, Pfn, block};
 use pageyard_trace::Trace;
@@ -151,7 +152,7 @@ impl Counted {
 fn frames_are_what_counting_gives() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");
     let trace = Trace::open(&path).unwrap();
-    let stage = Stage::set(&trace, None, &mut |_, _, _| ()).unwrap();
+    let stage = Stage::set(&trace, None, Readings::One, &mut |_, _, _| ()).unwrap();
     let regions = stage.machine.regions();
     let map = MemoryMap::new(&regions).unwrap();
     let scene = Scene::new(&trace, &stage, &regions, &map, Lines::End).unwrap();

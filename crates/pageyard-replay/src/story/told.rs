@@ -13,6 +13,7 @@ use super::replayed::{Begin, Replayed};
 use super::scene::{Lines, Scene};
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;
+use crate::kept::Readings;
 use crate::replay::{self, Progress, Stage};
 use pageyard::{MemoryMap, Region};
 use pageyard_trace::Trace;
@@ -68,7 +69,7 @@ fn tell_within(
     if let Some(kernel) = engines.iter().find(|spec| spec.kernel().is_some()) {
         return Err(kernel.only_replays());
     }
-    let stage = Stage::set(trace, None, progress)?;
+    let stage = Stage::set(trace, None, Readings::by(engines.len()), progress)?;
     let regions: Vec<Region> = stage.machine.regions();
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;

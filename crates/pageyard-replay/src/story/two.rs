@@ -9,6 +9,7 @@ use super::pack::{Told, document};
 use super::scene::{Lines, Scene};
 use super::told::{MOMENTS, MOST_CHANGES, Story, unique};
 use crate::error::ReplayError;
+use crate::kept::Readings;
 use crate::replay::{self, Progress, Stage};
 use crate::text::shown;
 use pageyard::MemoryMap;
@@ -29,7 +30,8 @@ pub fn tell_two(
 ) -> Result<Story, ReplayError> {
     let start = Instant::now();
     let traces = [before, after];
-    let stages = [Stage::set(before, None, progress)?, Stage::set(after, None, progress)?];
+    let mut stage = |trace| Stage::set(trace, None, Readings::One, progress);
+    let stages = [stage(before)?, stage(after)?];
     let regions = stages.each_ref().map(|stage| stage.machine.regions());
     let map = |at: usize| {
         let fail = |why| ReplayError::Map { trace: traces[at].name().to_owned(), why };
