@@ -11,6 +11,7 @@ use crate::checksum;
 use crate::error::TraceError;
 use crate::json;
 use crate::proctext::{Buddyinfo, Zoneinfo};
+use crate::snapshot::MAX_FRAMES;
 use crate::source::Input;
 use crate::text::quoted;
 use crate::text::{cut, escaped, shown};
@@ -50,6 +51,10 @@ pub struct Meta {
     /// Why the recording ended early, if it did: for example `the disk is full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+    /// The first frame past memory, where there is no snapshot that says so: all of memory was free then. Where both are
+    /// missing, memory ends with the highest frame that an event names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_end: Option<u64>,
     /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<String>,
@@ -100,6 +105,7 @@ impl Meta {
             duration_ns: 0,
             started_s: None,
             partial: None,
+            memory_end: None,
             moves_by: None,
             settings: BTreeMap::new(),
             checksums: BTreeMap::new(),
@@ -178,6 +184,9 @@ impl Meta {
         }
         if self.cpus == 0 || self.cpus > MAX_CPUS {
             return inconsistent(format!("a host cannot have {} CPUs", self.cpus));
+        }
+        if let Some(end) = self.memory_end.filter(|end| !(1..=MAX_FRAMES).contains(end)) {
+            return inconsistent(format!("memory cannot end at frame {end}"));
         }
         if let Some((name, bit)) = self.gfp_bits.iter().find(|(_, bit)| **bit >= 32) {
             return inconsistent(format!("gfp flag {} cannot be bit {bit} of 32", quoted(name.as_bytes())));

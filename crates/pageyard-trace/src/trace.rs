@@ -144,7 +144,7 @@ impl Trace {
     pub fn before(&self) -> Result<Option<Snapshot>, TraceError> {
         let before = self.snapshot(BEFORE)?;
         // Kept for the events, so that they do not read it again.
-        _ = self.inner.memory_end.set(before.as_ref().map(Snapshot::end));
+        _ = self.inner.memory_end.set(self.end_with(before.as_ref()));
         Ok(before)
     }
 
@@ -221,12 +221,19 @@ impl Trace {
         EventReader::new(table, columns, &self.inner.meta, self.memory_end()?)
     }
 
-    /// Returns the first frame number past the opening memory map, if the trace has one.
-    fn memory_end(&self) -> Result<Option<u64>, TraceError> {
+    /// Returns the first frame number past memory, if the trace says: by its snapshot, or else by its description.
+    ///
+    /// # Errors
+    /// When `before.parquet` is there but damaged or inconsistent.
+    pub fn memory_end(&self) -> Result<Option<u64>, TraceError> {
         if let Some(end) = self.inner.memory_end.get() {
             return Ok(*end);
         }
-        Ok(self.before()?.map(|s| s.end()))
+        Ok(self.end_with(self.before()?.as_ref()))
+    }
+
+    fn end_with(&self, before: Option<&Snapshot>) -> Option<u64> {
+        before.map(Snapshot::end).or(self.inner.meta.memory_end)
     }
 
     /// Returns what messages call the file that describes the trace.

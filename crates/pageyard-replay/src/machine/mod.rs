@@ -120,9 +120,10 @@ impl Machine {
         let snapshot = trace.before()?;
         let texts = meta.before.as_ref();
         let zoneinfo = texts.map(|t| Zoneinfo::parse(&t.zoneinfo)).transpose()?;
-        let end = match &snapshot {
-            Some(s) => s.runs.last().map_or(0, |r| r.pfn + r.frames),
-            None => layout::highest_frame(trace, progress)?,
+        let end = match (&snapshot, trace.meta().memory_end) {
+            (Some(s), _) => s.runs.last().map_or(0, |r| r.pfn + r.frames),
+            (None, Some(end)) => end.next_multiple_of(512),
+            (None, None) => layout::highest_frame(trace, progress)?,
         };
         check_size(trace, end)?;
         let zones = layout::zones(zoneinfo.as_ref(), Pfn(end));

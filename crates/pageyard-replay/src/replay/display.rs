@@ -87,7 +87,7 @@ impl ReplayReport {
         if !t.opening.snapshot {
             return writeln!(
                 f,
-                "  There is no snapshot: the replay opened with all memory free, up to the highest frame that an event names."
+                "  There is no snapshot: the replay opened with all memory free, up to the end that the trace names or the highest frame of an event."
             );
         }
         writeln!(

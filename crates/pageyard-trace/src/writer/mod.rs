@@ -219,11 +219,11 @@ impl TraceWriter {
                 format!("events name CPU {}, and the description has {} CPUs", self.last_cpu, meta.cpus);
             return inconsistent(self.label(META), what);
         }
-        let end = before.map_or(MAX_FRAMES, Snapshot::end);
+        let end = before.map(Snapshot::end).or(meta.memory_end).unwrap_or(MAX_FRAMES);
         if self.frames_end > end {
             let what =
                 format!("events name frames up to {}, and memory ends at frame {end}", self.frames_end);
-            return inconsistent(self.label(BEFORE), what);
+            return inconsistent(self.label(if before.is_some() { BEFORE } else { META }), what);
         }
         self.give_up_reserve();
         let folder = self.temporary.path().to_owned();

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::{MEMORY, Random, events, memory, meta, read_all, small_trace};
-use pageyard_trace::{Columns, Event, FAILED, Snapshot, Trace, TraceError, TraceWriter};
+use pageyard_trace::{Columns, Event, FAILED, Meta, Snapshot, Trace, TraceError, TraceWriter};
 
 #[test]
 fn a_trace_of_several_row_groups_comes_back_as_it_was() {
@@ -90,6 +90,38 @@ fn what_a_reader_would_refuse_is_not_written() {
     overlapping.runs[1].pfn -= 1;
     assert!(create().finish(meta(), Some(&overlapping), None).unwrap_err().to_string().contains("overlaps"));
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+/// A trace without a snapshot, as some recorders make it, bounds its frames all the same.
+#[test]
+fn memory_ends_where_the_snapshot_or_else_the_description_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |pfn| Event { time_ns: 0, order: 0, pfn, ..events(&mut Random(1), 1)[0] };
+    let write = |name: &str, pfn, memory_end, before: Option<&Snapshot>| {
+        let mut writer = TraceWriter::create(&folder.path().join(name)).unwrap();
+        writer.push(&at(pfn)).unwrap();
+        writer.finish(Meta { memory_end, ..meta() }, before, None)
+    };
+    let trace = write("a.trace", 1023, Some(1024), None).unwrap();
+    assert_eq!(
+        (trace.memory_end().unwrap(), read_all(&folder.path().join("a.trace")).unwrap().len()),
+        (Some(1024), 1)
+    );
+    let error = write("b.trace", 1024, Some(1024), None).unwrap_err().to_string();
+    assert!(error.contains("memory ends at frame 1024"), "{error}");
+    assert_eq!(write("c.trace", 1024, None, None).unwrap().memory_end().unwrap(), None);
+    let before = memory(&mut Random(1));
+    let both = write("d.trace", 1024, Some(1024), Some(&before)).unwrap();
+    assert_eq!(both.memory_end().unwrap(), Some(before.end()), "the snapshot counts");
+    for end in [0, (1 << 36) + 1] {
+        let error = write("e.trace", 0, Some(end), None).unwrap_err().to_string();
+        assert!(error.contains(&format!("memory cannot end at frame {end}")), "{error}");
+    }
+    // One that says so afterwards is read up to the row at fault.
+    let file = folder.path().join("a.trace/meta.json");
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("1024", "1000")).unwrap();
+    let error = read_all(&folder.path().join("a.trace")).unwrap_err().to_string();
+    assert!(error.contains("row 0"), "{error}");
 }
 
 #[test]
