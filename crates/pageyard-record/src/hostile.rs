@@ -2,6 +2,7 @@
 //!
 //! As [`pageyard_trace::hostile`], which has those of a trace.
 
+use crate::import::llfree::made::Made as Llfree;
 use crate::import::made::Made;
 use crate::import::perfetto::made::Made as Perfetto;
 use crate::import::tracecmd::made::Made as TraceDat;
@@ -10,10 +11,11 @@ use pageyard_trace::EventKind;
 use pageyard_trace::hostile::{self as trace, Target, input, presentable, some_events};
 
 /// Every reader.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target { name: "perf_data", read: imported },
     Target { name: "trace_dat", read: imported },
     Target { name: "perfetto", read: imported },
+    Target { name: "llfree", read: imported },
     Target { name: "format", read: format },
 ];
 
@@ -28,7 +30,7 @@ pub fn every_seed(name: &str) -> Vec<Vec<u8>> {
     [trace::seeds(name), seeds(name)].concat()
 }
 
-/// Reads a file of `perf record`, trace-cmd or Perfetto, whichever its first bytes say.
+/// Reads a file of `perf record`, trace-cmd, Perfetto or LLFree, whichever its first bytes say.
 pub fn imported(bytes: &[u8]) {
     presentable(crate::import::read_only(&input(bytes)));
 }
@@ -82,6 +84,16 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
             }
             vec![made.clone().finish(), made.compressed().finish()]
         }
+        "llfree" => {
+            let mut made = Llfree::new(3, 0x1f_ffff);
+            for event in some_events() {
+                let fits = (1..1 << 21).contains(&event.pfn);
+                if fits && matches!(event.kind, EventKind::Alloc | EventKind::Free) {
+                    made.event(&event);
+                }
+            }
+            vec![made.finish()]
+        }
         "format" => vec![
             b"name: mm_page_free\nID: 655\nformat:\n\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n\n\
               print fmt: \"\", {(unsigned long)((gfp_t)((((1UL))) << (6))), \"__GFP_IO\"}, {0x400u|0x800u, \"__GFP_RECLAIM\"}\n"
@@ -104,7 +116,7 @@ mod tests {
                 (target.read)(seed);
             }
         }
-        for name in ["perf_data", "trace_dat", "perfetto"] {
+        for name in ["perf_data", "trace_dat", "perfetto", "llfree"] {
             for seed in seeds(name) {
                 assert!(crate::import::read_only(&input(&seed)).unwrap().events() > 100, "{name}");
             }

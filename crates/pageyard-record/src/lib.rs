@@ -1,7 +1,8 @@
 //! Recordings of this host's page allocator, and an examination of its memory now.
 //!
-//! * [`record`] records this host into a trace; [`import`] makes a trace from what `perf record` wrote; `tracepoint`
-//!   has what both know of the kernel's events; [`export`] makes a file of a trace that another program shows.
+//! * [`record`] records this host into a trace; [`import`] makes a trace from what another recorder wrote; `tracepoint`
+//!   has what both know of the kernel's events; [`export`] makes a file of a trace for another program; `llfree` has the
+//!   format that both know.
 //! * [`HostSummary`] describes this host's memory now, and what holds it ([`host`]).
 //!
 //! No file is trusted: see [`pageyard_trace`].
@@ -14,6 +15,7 @@ pub mod host;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub mod import;
+mod llfree;
 mod message;
 pub mod record;
 mod tracepoint;

@@ -6,13 +6,13 @@ use pageyard_trace::{Document, EventKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The trace that was made from a file of `perf record`, trace-cmd or Perfetto, and what making it took.
+/// The trace that was made from a file of `perf record`, trace-cmd, Perfetto or LLFree, and what making it took.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportDocument<'a> {
     /// Where the trace is.
     pub trace: &'a str,
-    /// Who wrote the file: `perf`, `trace-cmd` or `perfetto`.
+    /// Who wrote the file: `perf`, `trace-cmd`, `perfetto` or `llfree`.
     pub recorder: &'static str,
     /// Events of all kinds.
     pub events: u64,

@@ -18,6 +18,8 @@ pub enum Recorder {
     TraceCmd,
     /// Perfetto's `tracebox` or `perfetto`.
     Perfetto,
+    /// The tracer of LLFree.
+    Llfree,
 }
 
 impl Recorder {
@@ -28,6 +30,7 @@ impl Recorder {
             Recorder::Perf => "perf",
             Recorder::TraceCmd => "trace-cmd",
             Recorder::Perfetto => "perfetto",
+            Recorder::Llfree => "llfree",
         }
     }
 
@@ -39,6 +42,7 @@ impl Recorder {
             Recorder::Perfetto => {
                 "record with the ftrace_events `kmem/mm_page_alloc` and `kmem/mm_page_free`"
             }
+            Recorder::Llfree => "every page of it is empty",
         }
     }
 }
@@ -61,6 +65,8 @@ pub(super) struct Kernel {
     pub(super) x86_64: bool,
     /// Bytes of a frame.
     pub(super) page_bytes: u64,
+    /// The first frame past memory, where the file says: events beyond it are impossible.
+    pub(super) memory_end: Option<u64>,
 }
 
 /// The descriptions of tracepoints that a file has, or what is wrong with them.
@@ -110,7 +116,15 @@ impl Kernel {
                 )));
             }
         }
-        Ok(Kernel { tracepoints, alloc_print, name: String::new(), cpus: 1, x86_64: false, page_bytes: 4096 })
+        Ok(Kernel {
+            tracepoints,
+            alloc_print,
+            name: String::new(),
+            cpus: 1,
+            x86_64: false,
+            page_bytes: 4096,
+            memory_end: None,
+        })
     }
 
     /// Sets what else is known: the kernel's release, its machine, and how many CPUs it has.
@@ -129,6 +143,9 @@ impl Kernel {
     /// Makes a decoder for the file's tracepoints.
     pub(super) fn decoder(&self) -> Decoder {
         let mut decoder = Decoder::new();
+        if let Some(end) = self.memory_end {
+            decoder.set_memory_end(end);
+        }
         for (tracepoint, format) in &self.tracepoints {
             // Every one of them was tried when the file was opened.
             let _ = decoder.learn(tracepoint, format);

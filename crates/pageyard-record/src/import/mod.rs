@@ -1,4 +1,4 @@
-//! Importing what `perf record`, trace-cmd or Perfetto wrote.
+//! Importing what `perf record`, trace-cmd, Perfetto or LLFree's tracer wrote.
 //!
 //! Each has a reader of its own for its container; what they have in common are the kernel's events, in order, and the
 //! kernel's description of them.
@@ -6,6 +6,7 @@
 mod cursor;
 mod document;
 mod kernel;
+pub(crate) mod llfree;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) mod made;
 mod perf;
@@ -37,6 +38,7 @@ use pageyard_trace::source::Source;
 use pageyard_trace::text::grouped;
 
 use kernel::Kernel;
+use llfree::LlfreeRecords;
 use pageyard_trace::source::Input;
 use perf::{Container, PerfRecords};
 use perfetto::PerfettoRecords;
@@ -97,7 +99,9 @@ impl Imported {
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let [allocs, frees] = [EventKind::Alloc, EventKind::Free].map(|kind| self.by_kind[kind.index()]);
-        (allocs >= ENOUGH && allocs / MOST_FOR_A_FREE > frees).then(|| {
+        // A trace of LLFree begins with all memory free, and is of every CPU: memory may just fill up.
+        let can_be_of_one = self.recorder != Recorder::Llfree;
+        (can_be_of_one && allocs >= ENOUGH && allocs / MOST_FOR_A_FREE > frees).then(|| {
             format!(
                 "{} allocations and only {} frees: {} seems to have followed one command, whose frames are freed \
                  elsewhere too, and a replay will run out of memory; record all CPUs{}",
@@ -110,8 +114,8 @@ impl Imported {
     }
 }
 
-/// Makes the trace `output` from the file `input`, which `perf record`, trace-cmd or Perfetto wrote; its first bytes
-/// say which. `progress` is called now and then with the bytes done and all of them.
+/// Makes the trace `output` from the file `input`, which `perf record`, trace-cmd, Perfetto or LLFree's tracer wrote;
+/// its first bytes say which. `progress` is called now and then with the bytes done and all of them.
 ///
 /// Memory is bounded whatever the file's size; a file whose events are not nearly in order takes 48 bytes an event on
 /// the output's disk while it is sorted.
@@ -149,7 +153,8 @@ trait Use {
 
 /// Opens a file and has its records used.
 fn read<U: Use>(input: &Input, how: &mut U) -> Result<U::Made, TraceError> {
-    match recorder(input)? {
+    let start = start(input)?;
+    match recorder(input, &start)? {
         Recorder::Perf => {
             let container = Container::open(input)?;
             how.use_up(input, Recorder::Perf, PerfRecords::new(input, &container))
@@ -159,27 +164,41 @@ fn read<U: Use>(input: &Input, how: &mut U) -> Result<U::Made, TraceError> {
             how.use_up(input, Recorder::TraceCmd, TraceCmdRecords::new(input, &file))
         }
         Recorder::Perfetto => how.use_up(input, Recorder::Perfetto, PerfettoRecords::new(input)?),
+        Recorder::Llfree => how.use_up(input, Recorder::Llfree, LlfreeRecords::new(input, &start)?),
     }
 }
 
-/// Tells by a file's first bytes who wrote it.
-fn recorder(input: &Input) -> Result<Recorder, TraceError> {
-    let damaged = |what: String| TraceError::Damaged { file: input.label().to_owned(), row: None, what };
-    if input.size() < 16 {
-        return Err(damaged(format!(
-            "{} bytes are too few for a file of `perf record`, trace-cmd or Perfetto",
-            input.size()
-        )));
+/// Bytes by which a file is recognised.
+const START: usize = 16;
+
+/// Reads a file's first bytes.
+fn start(input: &Input) -> Result<[u8; START], TraceError> {
+    if input.size() < START as u64 {
+        let what = format!("{} bytes are too few for a file of {RECORDERS}", input.size());
+        return Err(TraceError::Damaged { file: input.label().to_owned(), row: None, what });
     }
-    let start = input.read(0, 16)?;
+    let bytes = input.read(0, START)?;
+    Ok(std::array::from_fn(|i| bytes[i]))
+}
+
+/// Tells by a file's first bytes who wrote it.
+fn recorder(input: &Input, start: &[u8; START]) -> Result<Recorder, TraceError> {
     match &start[..] {
         start if start.starts_with(tracing::MAGIC) => Ok(Recorder::TraceCmd),
+        [b'P' | b'2', b'E', b'R' | b'L', b'F' | b'I', ..] => Ok(Recorder::Perf),
+        // Before Perfetto: the number that LLFree's begin with may begin as those do.
+        _ if llfree::looks_like(start) => Ok(Recorder::Llfree),
         // The first field of a packet's sequence: a packet.
         [0x0a, ..] => Ok(Recorder::Perfetto),
-        [b'P' | b'2', b'E', b'R' | b'L', b'F' | b'I', ..] => Ok(Recorder::Perf),
-        _ => Err(damaged("this is not a file of `perf record`, trace-cmd or Perfetto".to_owned())),
+        _ => {
+            let what = format!("this is not a file of {RECORDERS}");
+            Err(TraceError::Damaged { file: input.label().to_owned(), row: None, what })
+        }
     }
 }
+
+/// The recorders whose files are read.
+const RECORDERS: &str = "`perf record`, trace-cmd, Perfetto or LLFree";
 
 /// Makes a trace.
 struct Written<'a> {
@@ -240,6 +259,7 @@ impl Use for Written<'_> {
         meta.lost = import.lost.max(import.lost_samples);
         meta.duration_ns = written.last_ns;
         meta.gfp_bits = gfp_bits(&kernel.alloc_print);
+        meta.memory_end = kernel.memory_end;
         counted.lost = meta.lost;
         counted.late = sorter.late();
         (counted.moves, counted.moved) = (written.moves.rows(), written.moves.moved());
