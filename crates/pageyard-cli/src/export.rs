@@ -1,10 +1,9 @@
-//! `pageyard export`: a trace as a file for another program's viewer.
+//! `pageyard export`: a trace as a file for another program.
 
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
-use pageyard_record::export::perfetto;
-use pageyard_replay::text::{bytes, count};
+use pageyard_record::export::{Exported, llfree, perfetto};
 use pageyard_trace::{WholeFile, shown};
 use std::path::PathBuf;
 
@@ -14,12 +13,14 @@ enum Format {
     /// Perfetto's viewer and its trace_processor: events as ftrace events, free memory as counters, refusals as
     /// instants
     Perfetto,
+    /// LLFree's replay (`eval/src/bin/replay.rs` of llfree-rs): allocations and frees, 16 bytes each
+    Llfree,
 }
 
-/// Makes a file of a trace that another program shows.
+/// Makes a file of a trace that another program reads.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard export data/traces/build.trace -o build.pftrace\n  pageyard export busy.trace -o busy.pftrace && trace_processor busy.pftrace"
+    after_help = "Examples:\n  pageyard export data/traces/build.trace -o build.pftrace\n  pageyard export busy.trace -o busy.pftrace && trace_processor busy.pftrace\n  pageyard export busy.trace --format llfree -o busy.llfree"
 )]
 pub struct Export {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -37,23 +38,17 @@ pub struct Export {
 impl Export {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let Format::Perfetto = self.format;
         let trace = crate::carried::open(self.trace.as_deref())?;
         let file = WholeFile::create(&self.output)?;
         let mut progress = Progress::new();
-        let exported = perfetto(&trace, file, &mut |done, all| progress.at("exporting", done, all))?;
+        let mut at = |done, all| progress.at("exporting", done, all);
+        let exported = match self.format {
+            Format::Perfetto => Exported::Perfetto(perfetto(&trace, file, &mut at)?),
+            Format::Llfree => Exported::Llfree(llfree(&trace, file, &mut at)?),
+        };
         drop(progress);
-        let place = self.output.to_string_lossy();
-        if json {
-            return print_json(&exported.document(&shown(&place)));
-        }
-        print(&format!(
-            "{}: {} for Perfetto: {} events, {} of them refused requests, {} samples of free memory. Open it at ui.perfetto.dev.\n",
-            shown(&place),
-            bytes(exported.bytes),
-            count(exported.events),
-            count(exported.refused),
-            count(exported.samples),
-        ))
+        let place = shown(&self.output.to_string_lossy());
+        let document = exported.document(&place);
+        if json { print_json(&document) } else { print(&document.text()) }
     }
 }

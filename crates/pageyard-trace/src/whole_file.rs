@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::TraceError;
@@ -55,6 +56,15 @@ impl WholeFile {
             temporary: Some(temporary),
             written: 0,
         })
+    }
+
+    /// Overwrites the beginning of what was written, for what is known only at the end.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub fn overwrite_start(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        let done = self.file.flush().and_then(|()| self.file.get_ref().write_all_at(bytes, 0));
+        done.map_err(|why| self.refused(&why))
     }
 
     /// Gives the complete file its name; returns its bytes.

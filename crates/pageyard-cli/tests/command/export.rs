@@ -37,6 +37,38 @@ fn the_file_is_there_whole_and_imports_again() {
 }
 
 #[test]
+fn a_file_for_llfree_imports_again_and_replays() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("export-llfree");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).unwrap();
+    let (file, back) = (folder.join("a.llfree"), folder.join("back.trace"));
+    let pageyard = |arguments: &[&str]| {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).arg("--json").output().unwrap();
+        assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+        document(&out.stdout)
+    };
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.12-atomic.trace");
+    let [trace, file, back] = [&trace, &file, &back].map(|path| path.to_str().unwrap());
+    let exported = pageyard(&["export", trace, "--format", "llfree", "-o", file]);
+    assert_eq!((&exported["format"], &exported["snapshot_left_out"]), (&"llfree".into(), &true.into()));
+    let records = exported["records"].as_u64().unwrap();
+    let imported = pageyard(&["import", file, "-o", back]);
+    assert_eq!((&imported["recorder"], imported["events"].as_u64()), (&"llfree".into(), Some(records)));
+    let original = pageyard(&["replay", trace, "--engine", "pageyard-exclusive"]);
+    let replayed = pageyard(&["replay", back, "--engine", "pageyard-exclusive"]);
+    assert_eq!(replayed["trace"]["opening"]["snapshot"], false);
+    // Memory is as large as in the recording, up to its last frame, holes included.
+    let bytes = |report: &serde_json::Value| report["trace"]["memory_bytes"].as_u64().unwrap();
+    assert!(bytes(&replayed) >= bytes(&original), "{} {}", bytes(&replayed), bytes(&original));
+    assert_eq!(
+        replayed["trace"]["frees"].as_u64().zip(replayed["trace"]["allocs"].as_u64()).map(|(f, a)| f + a),
+        Some(records)
+    );
+    assert_eq!(replayed["engines"][0]["audit"], "clean");
+}
+
+#[test]
 fn what_cannot_be_written_or_read_is_one_sentence() {
     for arguments in [
         &["-o", "/no-such-folder/a.pftrace"][..],

@@ -1,8 +1,21 @@
 //! An export as a document.
 
-use super::Exported;
+use super::llfree::ForLlfree;
+use super::perfetto::ForPerfetto;
 use pageyard_trace::Document;
 use serde::Serialize;
+
+/// The contents of a file, by the program that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "format", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Exported {
+    /// Perfetto.
+    Perfetto(ForPerfetto),
+    /// LLFree's replay.
+    Llfree(ForLlfree),
+}
 
 /// The file that was made of a trace.
 #[derive(Clone, Debug, Serialize)]
@@ -10,9 +23,7 @@ use serde::Serialize;
 pub struct ExportDocument<'a> {
     /// Where the file is.
     pub file: &'a str,
-    /// The program that reads it: `perfetto`.
-    pub format: &'static str,
-    /// Its contents.
+    /// The program that reads it, and what the file holds.
     #[serde(flatten)]
     pub contents: Exported,
 }
@@ -25,6 +36,6 @@ impl Exported {
     /// Returns the export as a document: `file` is where it went.
     #[must_use]
     pub fn document<'a>(&self, file: &'a str) -> ExportDocument<'a> {
-        ExportDocument { file, format: "perfetto", contents: *self }
+        ExportDocument { file, contents: *self }
     }
 }

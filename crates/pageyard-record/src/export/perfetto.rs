@@ -40,7 +40,7 @@ const REFUSED: u64 = 1;
 /// The contents of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Exported {
+pub struct ForPerfetto {
     /// Events.
     pub events: u64,
     /// Of these, requests that got nothing: they are instants, too.
@@ -63,8 +63,8 @@ pub fn perfetto(
     trace: &Trace,
     mut file: WholeFile,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Exported, TraceError> {
-    let mut done = Exported::default();
+) -> Result<ForPerfetto, TraceError> {
+    let mut done = ForPerfetto::default();
     let rows = trace.rows()?;
     let meta = trace.meta();
     let mut out = Packets { file: &mut file };
