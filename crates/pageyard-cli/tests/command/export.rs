@@ -66,6 +66,13 @@ fn a_file_for_llfree_imports_again_and_replays() {
         Some(records)
     );
     assert_eq!(replayed["engines"][0]["audit"], "clean");
+    // LLFree's score is the mean of the shares at the start and at the end: there are fewer than 100,000 records.
+    assert!(records < 100_000);
+    let engine = &replayed["engines"][0];
+    let samples = engine["timeline"].as_array().unwrap();
+    let share = |n: usize| samples[n]["free_huge_frames_pct_of_optimum"].as_f64().unwrap();
+    let score = engine["llfree_score"].as_f64().unwrap();
+    assert!((score - (share(0) + share(samples.len() - 1)) / 2.0).abs() < 1e-9, "{score}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use super::distance::{Comparison, DistanceAt};
 use super::free_view::{FreeView, HeldFrames};
 use super::host::Host;
+use super::llfree_score::LlfreeScore;
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
 use crate::machine::Emptying;
+use crate::rows::Row;
 use pageyard::{NodeId, ZoneStats};
 
 /// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
@@ -29,6 +31,7 @@ pub struct Clock<'a> {
     samples: Vec<Sample>,
     /// The zones at each sample, if they are kept.
     zones: Option<Vec<Vec<ZoneStats>>>,
+    score: LlfreeScore,
     /// The engine beside the host, at the times of the host's own samples.
     comparison: Comparison<'a>,
     sample_step: u64,
@@ -60,6 +63,7 @@ impl<'a> Clock<'a> {
             view,
             samples: Vec::new(),
             zones: keeps_zones.then(Vec::new),
+            score: LlfreeScore::default(),
             comparison: Comparison::new(engine, host),
             sample_step,
             next_sample: sample_step,
@@ -75,6 +79,22 @@ impl<'a> Clock<'a> {
     /// the last row.
     pub fn into_samples(self) -> (Vec<Sample>, Vec<Vec<ZoneStats>>, Vec<DistanceAt>) {
         (self.samples, self.zones.unwrap_or_default(), self.comparison.finish())
+    }
+
+    /// Returns LLFree's score, where it was taken.
+    pub fn llfree_score(&self) -> Option<f64> {
+        self.score.mean()
+    }
+
+    /// Counts a row that is about to be replayed; says whether a sample for LLFree's score is due.
+    #[inline]
+    pub fn score_is_due(&mut self, row: Row<'_>) -> bool {
+        self.score.is_due(row)
+    }
+
+    /// Takes a sample for LLFree's score.
+    pub fn sample_score(&mut self, held: &dyn HeldFrames) {
+        self.score.sample(&self.view.blocks(held));
     }
 
     /// Compares the engine with the host's samples that are due, and runs its background work that is; says whether it

@@ -14,14 +14,14 @@ impl fmt::Display for ReplayReport {
         let (t, c) = (&self.trace, &self.trace.counts);
         write!(f, "{}", self.trust)?;
         let seen = if t.lost > 0 { " seen" } else { "" };
+        let kernel = if t.kernel.is_empty() { String::new() } else { format!("{}, ", shown(&t.kernel)) };
         writeln!(
             f,
-            "{}: {} events{seen} in {:.1} s on {} CPUs, {}, {} managed",
+            "{}: {} events{seen} in {:.1} s on {} CPUs, {kernel}{} managed",
             shown(&t.name),
             count(c.events),
             t.seconds,
             t.cpus,
-            shown(&t.kernel),
             bytes(t.managed.as_bytes())
         )?;
         if t.taken_away.0 > 0 {
@@ -311,7 +311,14 @@ impl EngineReport {
             index(first),
             sparkline(shown.iter().map(|s| s.extfrag_index), -1.0, 1.0),
             index(last)
-        )
+        )?;
+        match self.llfree_score {
+            None => Ok(()),
+            Some(score) => writeln!(
+                f,
+                "  LLFree score  {score:.2}: the mean of the share of huge frames, sampled as LLFree's replay does"
+            ),
+        }
     }
 
     fn soundness(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

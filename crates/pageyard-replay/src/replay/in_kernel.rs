@@ -347,11 +347,15 @@ fn read(
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }
+        if run.clock.score_is_due(row) {
+            run.clock.sample_score(calls.held());
+        }
         engine.asked_by(Asker::Row);
         run.walk.row(&mut calls, row);
         engine.asked_by(Asker::Clock);
     })?;
     run.clock.sample_last(calls.held());
+    run.clock.sample_score(calls.held());
     let totals = CallTotals {
         // The guest is emulated: its calls are not timed.
         alloc: None,

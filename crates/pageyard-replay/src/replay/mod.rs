@@ -18,6 +18,7 @@ mod kernel_engine;
 mod kernel_plan;
 mod kernel_report;
 mod kernels_beside;
+mod llfree_score;
 mod merged;
 mod moved;
 mod opening;

@@ -243,6 +243,10 @@ pub struct EngineReport {
     /// could make none.
     #[serde(rename = "free_huge_frames_pct_of_optimum", skip_serializing_if = "Option::is_none")]
     pub free_huge_pct: Option<f64>,
+    /// The score of LLFree's replay: the mean of that share at the start, before each 100,000th allocation or free, and
+    /// at the end. Left out on several threads, and where there never was such a share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llfree_score: Option<f64>,
     /// Bytes of metadata for each frame spanned.
     pub metadata_bytes_per_frame: f64,
     /// Blocks on the zones' free lists at the end, by order: the columns of `/proc/buddyinfo`.

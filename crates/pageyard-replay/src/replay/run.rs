@@ -275,10 +275,14 @@ fn on_one_thread<W: ReplayObserver>(
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }
+        if run.clock.score_is_due(row) {
+            run.clock.sample_score(calls.held());
+        }
         run.walk.row(&mut calls, row);
     })?;
     calls.finish();
     run.clock.sample_last(calls.held());
+    run.clock.sample_score(calls.held());
     let totals = CallTotals {
         alloc: calls.alloc.summary(),
         free: calls.free.summary(),
@@ -316,10 +320,14 @@ impl Visit for SlowPathReplay<'_> {
             if run.clock.tick(row.time_ns()) {
                 owners.with_held(|held| run.clock.sample(row.time_ns(), held));
             }
+            if run.clock.score_is_due(row) {
+                owners.with_held(|held| run.clock.sample_score(held));
+            }
             calls.background(row.time_ns());
             run.walk.row(&mut calls, row);
         })?;
         owners.with_held(|held| run.clock.sample_last(held));
+        owners.with_held(|held| run.clock.sample_score(held));
         calls.finish();
         let totals = CallTotals {
             alloc: calls.alloc.summary(),

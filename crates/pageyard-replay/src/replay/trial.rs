@@ -151,6 +151,7 @@ impl<'a> Run<'a> {
         };
         let stats = self.engine.stats();
         let (counts, hidden) = (self.walk.counts, self.walk.hidden());
+        let llfree_score = self.clock.llfree_score();
         let (samples, kept_zones, over_time) = self.clock.into_samples();
         let end = distance::free_blocks(&zones);
         let opened = Opened { free: samples[0].free, cached: samples[0].cached, ..self.opened };
@@ -189,6 +190,7 @@ impl<'a> Run<'a> {
             least_free_frames,
             least_spare_frames: least_free_frames.saturating_sub(low_watermark_frames),
             free_huge_pct: samples.last().and_then(|s| s.free_huge_pct),
+            llfree_score,
             metadata_bytes_per_frame: stats.metadata_bytes as f64 / stats.spanned.0.max(1) as f64,
             samples,
             zones: kept_zones,
