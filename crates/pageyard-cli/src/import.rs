@@ -10,14 +10,15 @@ use std::path::PathBuf;
 /// Makes a trace of what another recorder wrote, on this host or another.
 ///
 /// Files of `perf record` (perf.data), of trace-cmd (trace.dat, versions 6 and 7, plain or compressed with zstd or
-/// zlib), of Perfetto (with ftrace events, plain or compressed) and traces of LLFree are read; the first bytes say which
-/// it is. Such a trace has no snapshot of memory: its replay starts with all memory free.
+/// zlib), of Perfetto (with ftrace events, plain or compressed) and traces of LLFree are read; the first bytes say
+/// which it is. Such a trace has no snapshot of memory: its replay starts with all memory free.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -o perf.data -- sleep 10\n  pageyard import perf.data -o busy.trace\n  pageyard summary busy.trace\n\n  trace-cmd record -e kmem:mm_page_alloc -e kmem:mm_page_free sleep 10\n  pageyard import trace.dat"
 )]
 pub struct Import {
-    /// The file that perf, trace-cmd, Perfetto or LLFree's tracer wrote, or the NAME.trace.partial that a killed recording left
+    /// The file that perf, trace-cmd, Perfetto or LLFree's tracer wrote, or the NAME.trace.partial that a killed
+    /// recording left
     file: PathBuf,
 
     /// Where the trace goes: a folder that does not exist yet [default: the file's name with .trace]

@@ -1,8 +1,8 @@
 //! The traces that LLFree's replay reads (`eval/src/bin/replay.rs` of llfree-rs, as of June 2026), byte by byte.
 //!
 //! A file is a sequence of pages. The first is the header: three words, the rest zero. Each other page has the number
-//! of a CPU in its first word, and from byte 16 on records of that CPU, 16 bytes each, up to the first whose frame is 0.
-//! All numbers are little-endian.
+//! of a CPU in its first word, and from byte 16 on records of that CPU, 16 bytes each, up to the first whose frame is
+//! 0. All numbers are little-endian.
 
 use pageyard_trace::MAX_ORDER;
 

@@ -51,8 +51,8 @@ pub struct Meta {
     /// Why the recording ended early, if it did: for example `the disk is full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// The first frame past memory, where there is no snapshot that says so: all of memory was free then. Where both are
-    /// missing, memory ends with the highest frame that an event names.
+    /// The first frame past memory, where there is no snapshot that says so: a replay opens with all of it free. Where
+    /// both are missing, memory ends with the highest frame that an event names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_end: Option<u64>,
     /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.

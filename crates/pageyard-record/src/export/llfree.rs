@@ -40,9 +40,9 @@ pub struct ForLlfree {
 
 /// Writes a trace for LLFree's replay. `progress` is told how many events were looked at, of how many.
 ///
-/// Times are rounded down to microseconds. Where that would put the events of two CPUs, which both recorders and LLFree
-/// sort by time, in another order, the later one's is raised. gfp flags are moved to the bits that LLFree gives them, by
-/// their names. Threads have the recording's numbers plus one.
+/// Times are rounded down to microseconds. Where readers, which sort by time, would then see the events of two CPUs in
+/// another order, the later one's time is raised. gfp flags are moved to the bits that LLFree gives them, by their
+/// names. Threads have the recording's numbers plus one.
 ///
 /// # Errors
 /// The errors of the trace's readers; [`TraceError::Unsupported`] where an allocation or a free names a frame from
@@ -137,8 +137,8 @@ impl Order {
 struct Flags([Option<u8>; 32]);
 
 impl Flags {
-    /// A bit goes where LLFree has the flag that the recorded kernel calls it by. One without such a name stays where it
-    /// is, unless LLFree has another flag there.
+    /// A bit goes where LLFree has the flag that the recorded kernel calls it by. One without such a name stays where
+    /// it is, unless LLFree has another flag there.
     fn of(meta: &Meta) -> Flags {
         let mut to: [Option<u8>; 32] = std::array::from_fn(|bit| (bit < 28).then_some(bit as u8));
         for (name, bit) in &meta.gfp_bits {
