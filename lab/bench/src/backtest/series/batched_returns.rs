@@ -1,10 +1,10 @@
 //! Per-CPU lists that give back in batches.
 
-use super::Figure::{Drained, Listed, Returns};
-use super::Reclaim::Recorded;
-use super::Sign::{None as Same, Up};
-use super::{Patch, Series, claim, on};
+use super::posting::{Patch, Series, claim, on};
 use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{Drained, Listed, Returns};
+use pageyard_replay::what_if::Reclaim::Recorded;
+use pageyard_replay::what_if::Sign::{None as Same, Up};
 
 pub(super) const SERIES: Series = Series {
     name: "batched-returns",

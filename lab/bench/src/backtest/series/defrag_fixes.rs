@@ -1,10 +1,12 @@
 //! What `vm.defrag_mode` did to requests that cannot wait, and to those for what cannot be moved.
 
-use super::Figure::{CompactStalls, DirectReclaimed, DirectScanned, Failures, Fallbacks, ReclaimStalls};
-use super::Reclaim::{Imitated, Recorded};
-use super::Sign::{Down, Up};
-use super::{Patch, Series, Side, claim, set};
+use super::posting::{Patch, Series, Side, claim, set};
 use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{
+    CompactStalls, DirectReclaimed, DirectScanned, Failures, Fallbacks, ReclaimStalls,
+};
+use pageyard_replay::what_if::Reclaim::{Imitated, Recorded};
+use pageyard_replay::what_if::Sign::{Down, Up};
 
 const WITHOUT: Side = set("7.1", "vm/defrag_mode", "1");
 const WITH: Side = set("7.2", "vm/defrag_mode", "1");

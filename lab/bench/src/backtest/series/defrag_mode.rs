@@ -1,13 +1,13 @@
 //! The mode in which no request mixes types before reclaim and compaction have failed.
 
-use super::Figure::{
+use super::posting::{Patch, Series, claim, on, set};
+use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{
     CompactFailed, CompactHelped, DirectReclaimed, DirectScanned, Fallbacks, FreeScanned, HugeRefused,
     MigrateScanned, ReclaimStalls, Reclaimed, Scanned,
 };
-use super::Reclaim::{Imitated, Recorded};
-use super::Sign::{Down, Up};
-use super::{Patch, Series, claim, on, set};
-use pageyard::knob::Version;
+use pageyard_replay::what_if::Reclaim::{Imitated, Recorded};
+use pageyard_replay::what_if::Sign::{Down, Up};
 
 /// The figures are those of 15 kernel builds beside bursts of requests for huge pages, before the series and with it.
 pub(super) const SERIES: Series = Series {

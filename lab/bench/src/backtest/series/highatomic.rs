@@ -1,10 +1,12 @@
 //! The reserve for atomic requests.
 
-use super::Figure::{Compacted, EightRefused, Failures, Fallbacks, HugeRefused, Scanned, SetAside, Wakes};
-use super::Reclaim::{Imitated, Recorded};
-use super::Sign::{Down, None as Same, Up};
-use super::{Patch, Series, claim, on};
+use super::posting::{Patch, Series, claim, on};
 use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{
+    Compacted, EightRefused, Failures, Fallbacks, HugeRefused, Scanned, SetAside, Wakes,
+};
+use pageyard_replay::what_if::Reclaim::{Imitated, Recorded};
+use pageyard_replay::what_if::Sign::{Down, None as Same, Up};
 
 pub(super) const SERIES: Series = Series {
     name: "highatomic",

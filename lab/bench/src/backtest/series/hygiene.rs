@@ -1,13 +1,13 @@
 //! Free blocks that stay on the lists of their pageblock's type.
 
-use super::Figure::{
+use super::posting::{Patch, Series, claim, on};
+use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{
     CompactFailed, CompactHelped, CompactStalls, DirectReclaimed, DirectScanned, Fallbacks, FreeScanned,
     HugeRefused, MigrateScanned, ReclaimStalls, Reclaimed, Scanned,
 };
-use super::Reclaim::{Imitated, Recorded};
-use super::Sign::{Down, None as Same, Up};
-use super::{Patch, Series, claim, on};
-use pageyard::knob::Version;
+use pageyard_replay::what_if::Reclaim::{Imitated, Recorded};
+use pageyard_replay::what_if::Sign::{Down, None as Same, Up};
 
 /// The figures are those of 50 kernel builds beside bursts of requests for huge pages.
 pub(super) const SERIES: Series = Series {

@@ -1,10 +1,10 @@
 //! Per-CPU lists that find their own size.
 
-use super::Figure::{Drained, Refilled, Returns};
-use super::Reclaim::Recorded;
-use super::Sign::Down;
-use super::{Patch, Series, claim, on};
+use super::posting::{Patch, Series, claim, on};
 use pageyard::knob::Version;
+use pageyard_replay::what_if::Figure::{Drained, Refilled, Returns};
+use pageyard_replay::what_if::Reclaim::Recorded;
+use pageyard_replay::what_if::Sign::Down;
 
 /// The posting's table of a kernel build, in percent of what it was: "alloc_zone", "free_high", "lock contend%".
 const FROM_ZONES: &str = "pages allocated from the zone: 100 %, then 20";
