@@ -11,7 +11,7 @@ pub(super) const SERIES: Series = Series {
     about: "per-CPU lists that let go of the zone's lock between batches, from Linux 6.18 to 7.0",
     patches: &[Patch {
         subject: "mm/page_alloc: Batch page freeing in free_frozen_page_commit",
-        posted: "Joshua Hahn, v5, 13 October 2025; merged in 7.0",
+        posted: "Joshua Hahn, 13 October 2025; merged in 7.0",
         load: "fork",
         recorded: on("6.18"),
         before: on("6.18"),
