@@ -182,6 +182,7 @@ fn rows(
                 Some(predicted) => {
                     rows.add(&metric, "predicted", predicted.change, unit);
                     rows.add(&metric, "predicted baseline", predicted.baseline, unit);
+                    rows.add(&metric, "predicted sign", number(predicted.sign), "");
                 }
                 None => rows.add(&metric, "refused", 1.0, ""),
             }

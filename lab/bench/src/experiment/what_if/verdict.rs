@@ -64,13 +64,13 @@ fn scored(rows: &Rows, tables: &[&str], of: impl Fn(&str) -> bool) -> Scored {
             refused.insert((section, cell));
             continue;
         }
-        let (Some(change), Some(before), Some(rule), Some(measured)) =
-            (get("predicted"), get("predicted baseline"), get("rule"), measured())
+        // The sign as it was written down: most openings have it.
+        let (Some(predicted), Some(rule), Some(measured)) = (get("predicted sign"), get("rule"), measured())
         else {
             continue;
         };
         let (replays, rules) = cells.entry((section, cell)).or_default();
-        replays.push((Sign::of(change, before, figure.floor()), measured));
+        replays.push((Sign::of(predicted, 0.0, 0.5), measured));
         rules.push((Sign::of(rule, 0.0, 0.5), measured));
     }
     scored.refused = refused.len();
@@ -175,18 +175,10 @@ mod tests {
         let measured =
             [("measured", 900.0), ("low", 800.0), ("high", 950.0), ("baseline", 1000.0), ("spread", 9.0)];
         row(&mut rows, "fork/a/drained", &measured);
-        row(
-            &mut rows,
-            "fork/a/drained",
-            &[("predicted", 700.0), ("predicted baseline", 900.0), ("rule", -1.0)],
-        );
+        row(&mut rows, "fork/a/drained", &[("predicted", 700.0), ("predicted sign", 1.0), ("rule", -1.0)]);
         row(&mut rows, "fork/b/drained", &measured);
         row(&mut rows, "fork/b/drained", &[("refused", 1.0), ("rule", 0.0)]);
-        row(
-            &mut rows,
-            "fork/c/drained",
-            &[("predicted", 700.0), ("predicted baseline", 900.0), ("rule", -1.0)],
-        );
+        row(&mut rows, "fork/c/drained", &[("predicted", 700.0), ("predicted sign", 1.0), ("rule", -1.0)]);
         let all = scored(&rows, &[HOST, GUEST], |_| true);
         assert_eq!(all.replays, [vec![(Sign::Up, Sign::Up)]]);
         assert_eq!(all.rules, [vec![(Sign::Down, Sign::Up)]]);
@@ -198,6 +190,22 @@ mod tests {
         assert!(
             claims.iter().all(|c| matches!(c.clone().of_a_quick_run().outcome, ClaimOutcome::NotCarried(_)))
         );
+    }
+
+    #[test]
+    fn a_change_that_openings_do_not_agree_on_is_none() {
+        let mut rows = Rows::default();
+        rows.section(GUEST);
+        let measured =
+            [("measured", 900.0), ("low", 800.0), ("high", 950.0), ("baseline", 1000.0), ("spread", 9.0)];
+        row(&mut rows, "fork/a/drained", &measured);
+        row(&mut rows, "fork/a/drained", &[("predicted", 700.0), ("predicted sign", 0.0), ("rule", 1.0)]);
+        let all = scored(&rows, &[GUEST], |_| true);
+        assert_eq!(
+            (all.replays, all.rules),
+            (vec![vec![(Sign::None, Sign::Up)]], vec![vec![(Sign::Up, Sign::Up)]])
+        );
+        assert!(scored(&rows, &[GUEST], |setting| setting == "b").replays.is_empty());
     }
 
     #[test]
