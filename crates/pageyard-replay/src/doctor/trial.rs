@@ -49,18 +49,6 @@ pub struct Confidence {
     pub why: String,
 }
 
-/// The figures that a setting is weighed by, those of the study of what-ifs. Of all but free pageblocks less is better:
-/// shorter lists and fewer drains are less work, and memory that others can use.
-const FIGURES: [Figure; 7] = [
-    Figure::Drained,
-    Figure::Listed,
-    Figure::Fallbacks,
-    Figure::Wakes,
-    Figure::Failures,
-    Figure::Stalls,
-    Figure::FreeHuge,
-];
-
 /// Tries the settings of a diagnosis on its recording. `chosen` names a judged preset to replay on instead of the
 /// recorded kernel's; then predictions are of that kernel.
 ///
@@ -178,7 +166,9 @@ fn confidence(knob: &str, failures: Sign, preset: &str) -> Confidence {
 impl Predicted {
     fn of(before: &Figures, after: &Figures) -> Predicted {
         let (mut gain, mut cost, mut failures) = (Vec::new(), Vec::new(), Sign::None);
-        for figure in FIGURES {
+        // Of all but free pageblocks less is better: shorter lists and fewer drains are less work, and memory that others
+        // can use.
+        for &figure in Figure::STUDIED {
             let baseline = before.get(figure);
             let change = after.get(figure) - baseline;
             let sign = Sign::of(change, baseline, figure.floor());
@@ -202,7 +192,7 @@ mod tests {
 
     #[test]
     fn better_and_worse_are_told_apart() {
-        let figures = |values: [f64; 7]| Figures(FIGURES.into_iter().zip(values).collect());
+        let figures = |values: [f64; 7]| Figures(Figure::STUDIED.iter().copied().zip(values).collect());
         // Drained, listed, fallbacks, wakes, failures, stalls, free pageblocks.
         let before = figures([1000.0, 5000.0, 40.0, 10.0, 9.0, 0.0, 100.0]);
         let after = figures([2000.0, 5001.0, 10.0, 30.0, 0.0, 0.0, 120.0]);

@@ -90,6 +90,9 @@ impl Figure {
         Figure::DirectReclaimed,
     ];
 
+    /// The figures that the study of what-ifs scores: the first of all.
+    pub const STUDIED: &'static [Figure] = Figure::ALL.split_at(7).0;
+
     /// Returns its name in rows.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -119,7 +119,7 @@ fn a_list_that_does_not_ask_whether_a_pageblock_is_isolated_is_found() {
     assert!(failed.contains("was pushed although") || failed.contains("a list that was emptied"), "{failed}");
 }
 
-/// What `fuzz/fuzz_targets/threads.rs` asks for: nothing but bytes decides.
+/// As in `fuzz/fuzz_targets/threads.rs`, bytes alone decide.
 #[test]
 fn an_execution_that_bytes_steer_is_judged_and_comes_again() {
     let mut random = fastrand::Rng::with_seed(1);

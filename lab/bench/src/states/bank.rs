@@ -44,15 +44,15 @@ pub struct State {
     pub(super) free: f64,
     /// The share of pageblocks with frames that cannot be moved, by level.
     pub(super) unmovable_share: [f64; 3],
-    /// What is in full pageblocks, and held in worn ones.
+    /// The content of full pageblocks, and of what is held in worn ones.
     pub(super) filled_with: FrameKind,
-    /// What was given back of worn pageblocks.
+    /// The part of worn pageblocks that was given back.
     pub(super) worn: Worn,
     /// The frames that cannot be moved.
     pub(super) unmovable: Unmovable,
 }
 
-/// What was given back of a worn pageblock.
+/// The part of a worn pageblock that was given back.
 #[derive(Debug)]
 pub(super) enum Worn {
     /// Each aligned block of an order, with this chance.

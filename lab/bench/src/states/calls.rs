@@ -2,8 +2,8 @@
 //! one. `docs/design/states.md` describes the lines.
 //!
 //! Allocators place differently, so a list that only allocates and frees reaches a state on one of them alone. This one
-//! holds all memory first: then whoever frees a frame decides what is free, and the only free block is what a request
-//! gets.
+//! holds all memory first. From then on the list decides which frames are free, and an allocation gets the only free
+//! block there is.
 
 use super::degree::Measured;
 use super::memory::{BLOCK, Memory};

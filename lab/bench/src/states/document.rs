@@ -28,7 +28,7 @@ pub struct StateRow {
     /// Its degree: `low`, `middle` or `high`; left out where it comes from a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degree: Option<&'static str>,
-    /// The figures asked for, likewise.
+    /// The figures asked for; left out where it comes from a recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<Degree>,
     /// Bytes of memory, where it was made.

@@ -18,6 +18,7 @@ pub struct Series {
 }
 
 /// A patch, or a version of one, under a load.
+#[derive(Clone, Copy)]
 pub struct Patch {
     /// Its subject.
     pub subject: &'static str,
@@ -35,7 +36,7 @@ pub struct Patch {
     pub release: Version,
     /// The rules that it changes, and the values it gives them.
     pub rules: &'static [(&'static str, &'static str)],
-    /// What it says that it does.
+    /// Its claims.
     pub claims: &'static [Claim],
 }
 
@@ -70,6 +71,7 @@ impl fmt::Display for Side {
 pub(in super::super) type Case = (Side, &'static str);
 
 /// A claim of a patch.
+#[derive(Clone, Copy)]
 pub struct Claim {
     /// The claim, with its size where the posting has one.
     pub says: &'static str,
@@ -77,7 +79,7 @@ pub struct Claim {
     pub figure: Figure,
     /// The change that it implies.
     pub sign: Sign,
-    /// What decides it, and so the kind of replay that predicts it.
+    /// Whether requests alone decide it or reclaim as well: plain replays predict the one, and replays that reclaim the other.
     pub decided: Reclaim,
 }
 
