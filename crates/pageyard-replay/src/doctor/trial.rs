@@ -166,8 +166,8 @@ fn confidence(knob: &str, failures: Sign, preset: &str) -> Confidence {
 impl Predicted {
     fn of(before: &Figures, after: &Figures) -> Predicted {
         let (mut gain, mut cost, mut failures) = (Vec::new(), Vec::new(), Sign::None);
-        // Of all but free pageblocks less is better: shorter lists and fewer drains are less work, and memory that others
-        // can use.
+        // Of all but free pageblocks less is better: shorter lists and fewer drains are less work, and memory that
+        // others can use.
         for &figure in Figure::STUDIED {
             let baseline = before.get(figure);
             let change = after.get(figure) - baseline;

@@ -79,7 +79,7 @@ pub struct Claim {
     pub figure: Figure,
     /// The change that it implies.
     pub sign: Sign,
-    /// Whether requests alone decide it or reclaim as well: plain replays predict the one, and replays that reclaim the other.
+    /// Whether requests alone decide it, which plain replays predict, or reclaim as well.
     pub decided: Reclaim,
 }
 

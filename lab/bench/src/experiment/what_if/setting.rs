@@ -22,7 +22,7 @@ pub struct Setting {
     pub knob: Option<&'static str>,
     /// Whether it changes when memory is reclaimed.
     pub reclaims: bool,
-    /// Whether requests alone decide its effects or reclaim as well, which decides the kind of replay that predicts them.
+    /// Whether requests alone decide its effects, which plain replays predict, or reclaim as well.
     pub decided: Reclaim,
     /// Why a replay cannot answer, where there is no knob.
     why: &'static str,
