@@ -101,13 +101,18 @@ impl Storm {
         }
     }
 
-    fn thread(&self, cpu: u32, end: Instant) {
+    /// Runs for a time, and one round at least.
+    fn thread(&self, cpu: u32, time: Duration) {
         let cx = Cx::on(CpuId(cpu));
         let mut held = [None; 48];
-        while Instant::now() < end {
+        let begun = Instant::now();
+        loop {
             held.iter_mut().for_each(|h| *h = self.take(&cx));
             self.by_threads.fetch_add(held.len() as u64, Relaxed);
             held.iter_mut().filter_map(Option::take).for_each(|p| self.give(&cx, p));
+            if begun.elapsed() >= time {
+                return;
+            }
         }
     }
 }
@@ -148,12 +153,11 @@ pub(super) fn storm(
         by_threads: AtomicU64::new(0),
         wrong: AtomicU64::new(0),
     }));
-    let end = Instant::now() + time;
     let threads = team.run(team.len(), move |cpu| {
         HERE.set(Some((storm, cpu as u32)));
         let timers = [timer(Signal::SIGUSR1), timer(Signal::SIGUSR2)];
         let ran = timers.iter().find_map(|t| t.as_ref().err()).map_or(Ok(()), |e| Err(*e));
-        storm.thread(cpu as u32, end);
+        storm.thread(cpu as u32, time);
         drop(timers);
         HERE.set(None);
         ran
