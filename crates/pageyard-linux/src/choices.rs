@@ -74,6 +74,10 @@ named! {
         /// A block is either claimed as a whole or one block is taken from it; free lists never mix types (6.10 and
         /// later).
         ClaimOrSteal = "claim_or_steal",
+        /// By LLFree's placement classes: what cannot be moved, what can, free pageblocks. A request of the first takes
+        /// over pageblocks of the others whatever they hold; one of the second takes over free ones, and single blocks
+        /// from the first. Free lists never mix types.
+        Classes = "classes",
     }
 
     /// How many pageblocks may be set aside for high-order requests that cannot wait.

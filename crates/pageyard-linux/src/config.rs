@@ -194,8 +194,14 @@ knobs! {
     fallback: FallbackPolicy {
         about: "how a request takes from pageblocks of another type",
         place: Code("__rmqueue_fallback; since 6.15 __rmqueue_claim and __rmqueue_steal"),
-        releases: &[("half_free", Until(4, 11)), ("alike", Between((4, 12), (6, 9))), ("claim_or_steal", Since(6, 10))],
-        note: "Since 6.10 a pageblock's type and the lists of its free blocks agree.",
+        releases: &[
+            ("half_free", Until(4, 11)),
+            ("alike", Between((4, 12), (6, 9))),
+            ("claim_or_steal", Since(6, 10)),
+            ("classes", Never),
+        ],
+        note: "Since 6.10 a pageblock's type and the lists of its free blocks agree. classes is the allocator LLFree's \
+            policy for movable and unmovable frames.",
     }
     nofragment: bool {
         about: "whether a first attempt avoids mixing types, even at the cost of a lower zone",
@@ -348,7 +354,7 @@ impl Config {
     /// Returns whether a free block is always on the list of its pageblock's type (6.10 and later).
     #[must_use]
     pub(crate) fn keeps_lists_pure(&self) -> bool {
-        self.fallback == FallbackPolicy::ClaimOrSteal
+        matches!(self.fallback, FallbackPolicy::ClaimOrSteal | FallbackPolicy::Classes)
     }
 
     /// Returns how many per-CPU lists there are.

@@ -1,6 +1,6 @@
 //! Fallback: what happens when a type has no free block left.
 //!
-//! Three generations of Linux's policy, side by side. Layer: on the zone, above `buddy`.
+//! Three generations of Linux's policy, side by side; `classes` has LLFree's. Layer: on the zone, above `buddy`.
 
 use crate::buddy::Contents;
 use crate::config::{CmaUse, Config, FallbackPolicy};
@@ -62,6 +62,7 @@ impl Locked<'_> {
             FallbackPolicy::HalfFree => self.fall_back_half_free(order, m),
             FallbackPolicy::Alike => self.fall_back_alike(order, m, effort),
             FallbackPolicy::ClaimOrSteal => self.claim_or_steal(order, m, effort, found),
+            FallbackPolicy::Classes => self.fall_back_by_class(order, m, effort),
         }
     }
 
@@ -70,7 +71,7 @@ impl Locked<'_> {
         m.fallbacks().iter().copied().find(|f| !self.inner.lists.is_empty(order, *f))
     }
 
-    fn count_fallback(&mut self, wanted: Migratetype, from: Migratetype) {
+    pub(crate) fn count_fallback(&mut self, wanted: Migratetype, from: Migratetype) {
         self.inner.counts.fallbacks[wanted.index()][from.index()] += 1;
     }
 
@@ -176,11 +177,23 @@ impl Locked<'_> {
             return None;
         }
         let (from, other) = order.up_to(MAX_PAGE_ORDER).find_map(|o| Some((o, self.fallback_with(o, m)?)))?;
+        let got = self.steal(from, other, order, m)?;
+        *found = Found::Stolen;
+        Some(got)
+    }
+
+    /// Takes the first block of an order and type, and leaves the rest of it to that type.
+    pub(crate) fn steal(
+        &mut self,
+        from: Order,
+        other: Migratetype,
+        order: Order,
+        m: Migratetype,
+    ) -> Option<Pfn> {
         let pfn = self.first(from, other)?;
         self.take_and_split(pfn, from, other, order, other);
         self.inner.counts.extfrag_steal += 1;
         self.count_fallback(m, other);
-        *found = Found::Stolen;
         Some(pfn)
     }
 
@@ -222,7 +235,7 @@ impl Locked<'_> {
     }
 
     /// Gives every pageblock of a large block a type. The block itself stays on its list.
-    fn convert_range(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
+    pub(crate) fn convert_range(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
         self.retype(pfn, order, m);
         self.inner.counts.extfrag_claim += 1 << (order.get() - PAGEBLOCK_ORDER.get());
     }
@@ -231,7 +244,7 @@ impl Locked<'_> {
     ///
     /// # Linux
     /// `boost_watermark`.
-    fn boost_watermark(&mut self, effort: Effort) {
+    pub(crate) fn boost_watermark(&mut self, effort: Effort) {
         let (high, managed) = (Frames(self.zone.marks.of(Mark::High)), self.zone.span.managed);
         let Some(most) = max_boost(high, managed, self.zone.boost_factor.get()) else { return };
         let boost = self.zone.boost.get() + PAGEBLOCK_ORDER.frames().0;

@@ -40,6 +40,7 @@ mod boot;
 mod buddy;
 mod bulk;
 mod choices;
+mod classes;
 pub mod compaction;
 mod compaction_view;
 pub mod config;

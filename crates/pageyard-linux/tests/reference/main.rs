@@ -2,6 +2,7 @@
 
 mod background;
 mod buddy;
+mod classes;
 mod cma;
 #[path = "../common/mod.rs"]
 mod common;

@@ -5,7 +5,7 @@ use pageyard_core::{MapError, MemoryMap, Order};
 use pageyard_linux::{Config, LinuxAllocator, MAX_PAGE_ORDER};
 use pageyard_testkit::Build;
 
-/// Builds the reference as one of its presets.
+/// Builds the reference as one of its presets, or as one with another fallback: `linux-7.3:classes`.
 pub struct Reference(&'static str);
 
 impl Build for Reference {
@@ -17,8 +17,10 @@ impl Build for Reference {
 
     fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<LinuxAllocator, MapError> {
         // The suite asks for some nodes together with every privilege; what Linux does then is tested in `numa`.
-        let preset = Config::preset(self.0).expect("a preset's name");
-        let config = Config { cpus, privileged_take_any_node: false, ..preset };
+        let (preset, fallback) = self.0.split_once(':').map_or((self.0, None), |(p, f)| (p, Some(f)));
+        let preset = Config::preset(preset).expect("a preset's name");
+        let mut config = Config { cpus, privileged_take_any_node: false, ..preset };
+        fallback.into_iter().for_each(|name| config.set("fallback", name).expect("a fallback's name"));
         LinuxAllocator::new(map, &config)
     }
 
@@ -65,4 +67,8 @@ mod linux_7_2 {
 
 mod linux_7_3 {
     pageyard_testkit::suite!(super::Reference("linux-7.3"), random_ops = 2_000_000);
+}
+
+mod classes {
+    pageyard_testkit::suite!(super::Reference("linux-7.3:classes"), random_ops = 1_000_000);
 }
