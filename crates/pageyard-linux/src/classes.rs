@@ -1,4 +1,4 @@
-//! Fallback by LLFree's placement classes. Layer: on the zone, above `fallback`.
+//! Fallback by LLFree's placement classes. Layer: on the zone, beside `fallback`.
 //!
 //! There are three: frames that cannot be moved, frames that can, and free pageblocks. Requests of one class share
 //! pageblocks, so that few of them hold both kinds, and those that are free stay so for as long as possible.
