@@ -40,6 +40,10 @@ pub struct Backtest {
     #[arg(long, value_name = "FOLDER", requires = "sources")]
     judge: Option<PathBuf>,
 
+    /// Predict from the recordings that a backtest kept in a folder, and measure nothing
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["kernel", "sources"], requires = "series")]
+    recordings: Option<PathBuf>,
+
     /// Recordings of each kernel, and measured runs of each
     #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = runs)]
     runs: usize,
@@ -78,7 +82,7 @@ impl Backtest {
             let known: Vec<&str> = backtest::ALL.iter().map(|s| s.name).collect();
             Failure(format!("there is no series `{name}`; there are {}", known.join(", ")))
         })?;
-        if self.kernel.is_empty() && self.sources.is_none() {
+        if self.kernel.is_empty() && self.sources.is_none() && self.recordings.is_none() {
             return Err(Failure(format!(
                 "{name} is measured on {}: give those there are, as in --kernel 7.2=FOLDER, each with a package unpacked \
                  in it (`apt-get download` and `dpkg-deb -x`)",
@@ -98,6 +102,7 @@ impl Backtest {
             program: std::env::current_exe()?,
             kernels: paths(self.kernel),
             sources,
+            recordings: self.recordings,
             runs: self.runs,
             seed: self.seed,
             folder: self.keep,

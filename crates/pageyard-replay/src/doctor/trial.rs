@@ -6,7 +6,7 @@ use super::diagnosis::{Diagnosis, Source};
 use crate::error::ReplayError;
 use crate::replay::Progress;
 use crate::what_if::{
-    Figure, Figures, Reclaim, Sign, calibration, preset, read_again, recorded_opening, replayed, reproduced,
+    Figure, Figures, Reclaim, Replayed, Sign, calibration, preset, read_again, recorded_opening, replayed,
     unfit,
 };
 use pageyard_trace::{Trace, grouped};
@@ -69,7 +69,7 @@ pub fn try_settings(
     let recorded =
         if diagnosis.source == Source::Trace { diagnosis.count + diagnosis.first_tries } else { 0 };
     let opening = recorded_opening(trace, OPENING)?;
-    let mut baseline: Option<(Figures, u64)> = None;
+    let mut baseline: Option<Replayed> = None;
     for cause in &mut diagnosis.causes {
         let Some(setting) = &cause.setting else {
             cause.confidence = Some(untried("there is no setting to try"));
@@ -90,15 +90,15 @@ pub fn try_settings(
             cause.confidence = Some(untried(&format!("no replay is asked what the setting does: {why}")));
             continue;
         }
-        let (before, refused_too) = match &baseline {
+        let before = match &baseline {
             Some(found) => found,
-            None => baseline.insert(reproduced(trace, name, &[], Reclaim::Imitated, opening, progress)?),
+            None => baseline.insert(replayed(trace, name, &[], Reclaim::Imitated, opening, progress)?),
         };
         // A replay in which other requests fail says nothing of those that did.
-        if refused_too * 2 < recorded {
+        if before.refused_on_host_too * 2 < recorded {
             cause.confidence = Some(untried(&format!(
                 "no replay is asked what the setting does: without it, a replay refuses only {} of the {} requests that the host refused",
-                grouped(*refused_too),
+                grouped(before.refused_on_host_too),
                 grouped(recorded)
             )));
             continue;
@@ -119,7 +119,7 @@ pub fn try_settings(
             }
             Err(e) => return Err(e),
         };
-        let predicted = Predicted::of(before, &after);
+        let predicted = Predicted::of(&before.figures, &after.figures);
         cause.confidence = Some(confidence(knob, predicted.failures, name));
         cause.predicted = Some(predicted);
     }

@@ -44,6 +44,18 @@ pub fn recorded_opening(trace: &Trace, otherwise: u64) -> Result<u64, ReplayErro
     Ok(if trace.free_lists()?.is_some() { 0 } else { otherwise })
 }
 
+/// A replay's counts.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The figures.
+    pub figures: Figures,
+    /// Requests that it refused as the host did.
+    pub refused_on_host_too: u64,
+    /// Requests for which it was short of memory where the host was not: before it would have refused them, it freed
+    /// what the host's reclaim freed a moment later ([`EarlyFrees`](crate::replay::EarlyFrees)).
+    pub short: u64,
+}
+
 /// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts.
 ///
 /// # Errors
@@ -55,22 +67,7 @@ pub fn replayed(
     reclaim: Reclaim,
     opening: u64,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
-) -> Result<Figures, ReplayError> {
-    Ok(reproduced(trace, preset, knobs, reclaim, opening, progress)?.0)
-}
-
-/// Does the same, and counts the requests that the replay refused as the host did.
-///
-/// # Errors
-/// As [`replayed`].
-pub fn reproduced(
-    trace: &Trace,
-    preset: &str,
-    knobs: &[(String, String)],
-    reclaim: Reclaim,
-    opening: u64,
-    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
-) -> Result<(Figures, u64), ReplayError> {
+) -> Result<Replayed, ReplayError> {
     let spec = EngineSpec::parse(preset, knobs)?;
     let slow_path = match reclaim {
         Reclaim::Recorded => None,
@@ -80,9 +77,11 @@ pub fn reproduced(
         ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;
     match report.engines.first() {
-        Some(engine) if engine.is_sound() => {
-            Ok((Figures::of_replay(engine), engine.refusals.counts.refused_on_host_too))
-        }
+        Some(engine) if engine.is_sound() => Ok(Replayed {
+            figures: Figures::of_replay(engine),
+            refused_on_host_too: engine.refusals.counts.refused_on_host_too,
+            short: engine.early.map_or(0, |early| early.requests),
+        }),
         _ => Err(ReplayError::Machine {
             trace: trace.name().to_owned(),
             why: "its replay is not sound, so it predicts nothing".to_owned(),

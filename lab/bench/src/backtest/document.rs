@@ -149,6 +149,9 @@ pub struct ClaimRow {
     pub claimed: Sign,
     /// Whether requests alone decide it: then it is predicted without reclaim of the engine's own.
     pub decided_by_requests: bool,
+    /// Whether replays without the patch and with it are not short of memory equally often. A row that requests decide
+    /// is then predicted with reclaim of the engine's own all the same.
+    pub ran_short: bool,
     /// The prediction of replays; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Change>,
@@ -240,14 +243,15 @@ impl ClaimRow {
         let measured = of(patch.before).zip(of(patch.after));
         let measured =
             measured.map(|(before, after)| Change::of(Measured::of(&before, &after, seed), figure));
-        let predicted = patch.predicted(n, predictions).map(|change| Change::of(change, figure));
+        let predicted = patch.predicted(n, predictions);
         ClaimRow {
             says: claim.says,
             figure,
             unit: figure.unit(),
             claimed: claim.sign,
             decided_by_requests: claim.decided == Reclaim::Recorded,
-            predicted,
+            ran_short: predicted.is_some_and(|p| p.ran_short),
+            predicted: predicted.map(|p| Change::of(p.predicted, figure)),
             measured,
         }
     }

@@ -18,6 +18,8 @@ pub struct Options {
     pub kernels: Vec<(String, PathBuf)>,
     /// Sources of kernels that are in no release.
     pub sources: Option<Sources>,
+    /// A folder in which a backtest kept its recordings: predictions start from them, and nothing is measured.
+    pub recordings: Option<PathBuf>,
     /// Recordings of each kernel, and measured runs of each.
     pub runs: usize,
     /// Decides what loads do, and the order of runs.

@@ -24,15 +24,17 @@ use crate::experiment::what_if::predict::write_down;
 use crate::harness::machine::Machine;
 use document::RecordingDocument;
 use machines::{Machines, machines};
+use predict::Recordings;
 use std::time::Instant;
 
 /// How many recordings and runs there are unless another number is asked for.
 pub const RUNS: usize = 5;
 
-/// Records loads, predicts what each patch of a series does to them, and measures it.
+/// Records loads, predicts what each patch of a series does to them, and measures it; with recordings that are kept,
+/// predicts.
 ///
 /// # Errors
-/// A kernel that the series does not name, a folder that cannot be written. What goes wrong with one kernel is a note,
+/// A kernel that the series does not name, a folder without recordings or one that cannot be written. What goes wrong with one kernel is a note,
 /// and the rest of the table is made.
 pub fn run(
     series: &'static Series,
@@ -40,6 +42,10 @@ pub fn run(
     progress: &mut dyn FnMut(&'static str, usize, usize),
 ) -> Result<Backtest, BenchError> {
     let mut notes = Vec::new();
+    if let Some(kept) = &options.recordings {
+        let recordings = predict::kept(series, kept)?;
+        return foretold(series, options, Machines::new(), Vec::new(), &recordings, notes, progress);
+    }
     let (machines, built) = machines(series, options, &mut notes, progress)?;
     backtest(series, options, machines, built, notes, progress)
 }
@@ -54,10 +60,25 @@ fn backtest(
     progress: &mut dyn FnMut(&'static str, usize, usize),
 ) -> Result<Backtest, BenchError> {
     let recordings = predict::record(series, options, &mut machines, &mut notes, progress);
+    foretold(series, options, machines, built, &recordings, notes, progress)
+}
+
+/// Predicts from recordings, and measures on the machines that there are.
+fn foretold(
+    series: &'static Series,
+    options: &Options,
+    mut machines: Machines,
+    built: Vec<Built>,
+    recordings: &[Recordings],
+    mut notes: Vec<String>,
+    progress: &mut dyn FnMut(&'static str, usize, usize),
+) -> Result<Backtest, BenchError> {
     let begun = Instant::now();
-    let predictions = predict::predict(series, &recordings, options.seed, &mut notes, progress);
+    let predictions = predict::predict(series, recordings, options.seed, &mut notes, progress);
     let seconds = begun.elapsed().as_secs_f64();
     let path = options.folder.join("predictions.json");
+    std::fs::create_dir_all(&options.folder)
+        .map_err(|e| BenchError::Report { path: path.display().to_string(), why: e.to_string() })?;
     let hash = write_down(&path, &predictions, options.seed)?;
     let runs = measure::measure(series, options, &mut machines, &mut notes, progress);
     let mut backtest = Backtest {
@@ -146,6 +167,7 @@ mod tests {
             program: "/bin/true".into(),
             kernels: Vec::new(),
             sources: None,
+            recordings: None,
             runs: 3,
             seed: 1,
             folder: folder.to_owned(),
@@ -189,6 +211,34 @@ mod tests {
         assert!(text.contains("set_aside            less |"), "{text}");
         let paths = |line: &&str| !line.contains(".trace");
         assert!(text.lines().filter(paths).all(|line| line.chars().count() <= 78), "{text}");
+    }
+
+    #[test]
+    fn kept_recordings_are_predicted_from_and_nothing_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let series = Series::find("highatomic").unwrap();
+        let options = Options { recordings: Some(folder.path().join("kept")), ..options(folder.path()) };
+        let why = run(series, &options, &mut |_, _, _| {}).unwrap_err().to_string();
+        assert!(
+            why.contains("no recording of highatomic") && why.contains("kept/7.0/reserve/1.trace"),
+            "{why}"
+        );
+        let kept = folder.path().join("kept/7.0/reserve");
+        std::fs::create_dir_all(&kept).unwrap();
+        for name in ["1.trace", "2.trace", "4.trace"] {
+            assert!(
+                Command::new("cp").arg("-r").arg(SHIPPED).arg(kept.join(name)).status().unwrap().success()
+            );
+        }
+        let done = run(series, &options, &mut |_, _, _| {}).unwrap();
+        assert_eq!(
+            (done.recordings.len(), done.score.claims),
+            (2, 0),
+            "the third has no number after the second"
+        );
+        let row = &done.patches[0].claims[0];
+        assert!(row.predicted.is_some() && row.measured.is_none());
+        assert!(done.text().contains("nothing was measured"), "{}", done.text());
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use super::machines::{Machines, Options};
 use super::series::{Case, Patch, Series, load};
 use crate::error::BenchError;
+use crate::experiment::what_if::predict::LEAST_SHORT;
 use crate::experiment::what_if::setting::{Baseline, knobs};
 use crate::experiment::what_if::sign::Measured;
-use pageyard_replay::what_if::{self, Figure, Figures, Reclaim};
+use pageyard_replay::what_if::{self, Figure, Reclaim, Replayed, Sign};
 use pageyard_trace::Trace;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The recordings of a load on a kernel.
 pub(super) struct Recordings {
     pub(super) of: Case,
-    /// Its settings while it was recorded.
+    /// Its settings before the load gave it others, which a recording has.
     baseline: Baseline,
     pub(super) traces: Vec<PathBuf>,
 }
@@ -27,6 +28,9 @@ pub(super) struct Prediction {
     pub(super) claim: usize,
     /// The figure that shows it.
     pub(super) figure: Figure,
+    /// Whether requests decide it, and all the same it rests on replays with reclaim of the engine's own: without the
+    /// patch and with it, replays are not short of memory equally often.
+    pub(super) ran_short: bool,
     /// Without the patch, and what changes with it, over the recordings.
     pub(super) predicted: Measured,
 }
@@ -44,7 +48,7 @@ pub(super) fn record(
     for (n, of) in cases.iter().enumerate() {
         let (side, name) = *of;
         let (Some(machine), Some(load)) = (machines.get_mut(side.kernel), load(name)) else { continue };
-        let folder = options.folder.join(side.to_string().replace(' ', "-")).join(name);
+        let folder = folder(*of, &options.folder);
         let mut traces = Vec::new();
         for run in 0..options.runs {
             progress("recording", n * options.runs + run, cases.len() * options.runs);
@@ -67,6 +71,31 @@ pub(super) fn record(
     all
 }
 
+/// Returns the folder below another in which the recordings of a load are kept.
+fn folder((side, load): Case, below: &Path) -> PathBuf {
+    below.join(side.to_string().replace(' ', "-")).join(load)
+}
+
+/// Finds recordings that a backtest kept in a folder, up to the first number that is missing.
+pub(super) fn kept(series: &'static Series, below: &Path) -> Result<Vec<Recordings>, BenchError> {
+    let mut all = Vec::new();
+    for of in series.recorded() {
+        let folder = folder(of, below);
+        let traces = (1..).map(|n| folder.join(format!("{n}.trace"))).take_while(|trace| trace.exists());
+        let traces: Vec<PathBuf> = traces.collect();
+        if !traces.is_empty() {
+            all.push(Recordings { of, baseline: Baseline::new(), traces });
+        }
+    }
+    if all.is_empty() {
+        let first = |of| folder(of, below).join("1.trace").display().to_string();
+        let wanted: Vec<String> = series.recorded().into_iter().map(first).collect();
+        let why = format!("there is no recording of {}: {} is missing", series.name, wanted.join(", "));
+        return Err(BenchError::Settings { why });
+    }
+    Ok(all)
+}
+
 /// Replays the recordings without each patch and with it. A recording that does not tell the order of free blocks gets
 /// one of its own. One that cannot be read or replayed is a note, and predicts nothing.
 pub(super) fn predict(
@@ -81,43 +110,63 @@ pub(super) fn predict(
         let Some(recordings) = recordings.iter().find(|r| r.of == (patch.recorded, patch.load)) else {
             continue;
         };
-        let mut replays =
-            [Reclaim::Recorded, Reclaim::Imitated].map(|reclaim| (reclaim, [Vec::new(), Vec::new()]));
-        for (at, path) in recordings.traces.iter().enumerate() {
-            progress(
-                "replaying",
-                n * recordings.traces.len() + at,
-                series.patches.len() * recordings.traces.len(),
-            );
-            for (reclaim, [without, with]) in &mut replays {
-                if patch.claims.iter().all(|claim| claim.decided != *reclaim) {
-                    continue;
-                }
-                let replayed = |rules| replayed(path, recordings, patch.preset(), rules, *reclaim, at);
-                match replayed(patch.without()).and_then(|before| Ok((before, replayed(patch.with())?))) {
-                    Ok((before, after)) => {
-                        without.push(before);
-                        with.push(after);
-                    }
-                    Err(why) => {
-                        let note = format!("{} predicts nothing: {why}", path.display());
-                        // Another patch or kind of replay may have said so.
-                        if !notes.contains(&note) {
-                            notes.push(note);
-                        }
-                    }
-                }
+        let mut both = |reclaim| {
+            let progress = &mut |at: usize| {
+                let each = recordings.traces.len();
+                progress("replaying", n * each + at, series.patches.len() * each);
+            };
+            pairs(patch, recordings, reclaim, notes, progress)
+        };
+        let decided_by = |reclaim| patch.claims.iter().any(|claim| claim.decided == reclaim);
+        let plain = if decided_by(Reclaim::Recorded) { both(Reclaim::Recorded) } else { Vec::new() };
+        // A replay that is short of memory more often frees early, and empties lists: what it counts is no longer what
+        // the same requests make of other rules.
+        let short = Measured::of_pairs(&changes(&plain, |replayed| replayed.short as f64), seed);
+        let ran_short = !plain.is_empty() && short.sign(LEAST_SHORT) != Sign::None;
+        let own = match ran_short || decided_by(Reclaim::Imitated) {
+            true => both(Reclaim::Imitated),
+            false => Vec::new(),
+        };
+        for (claim, of) in patch.claims.iter().enumerate() {
+            let by_requests = of.decided == Reclaim::Recorded;
+            let replays = if by_requests && !ran_short { &plain } else { &own };
+            if !replays.is_empty() {
+                let figure = |replayed: &Replayed| replayed.figures.get(of.figure);
+                let predicted = Measured::of_pairs(&changes(replays, figure), seed);
+                let ran_short = by_requests && ran_short;
+                all.push(Prediction { patch: patch.subject, claim, figure: of.figure, ran_short, predicted });
             }
         }
-        for (claim, of) in patch.claims.iter().enumerate() {
-            let replays = replays.iter().find(|(reclaim, _)| *reclaim == of.decided);
-            let Some((_, [without, with])) = replays.filter(|(_, [without, _])| !without.is_empty()) else {
-                continue;
-            };
-            let figure = |f: &Figures| f.get(of.figure);
-            let pairs: Vec<(f64, f64)> = without.iter().map(figure).zip(with.iter().map(figure)).collect();
-            let predicted = Measured::of_pairs(&pairs, seed);
-            all.push(Prediction { patch: patch.subject, claim, figure: of.figure, predicted });
+    }
+    all
+}
+
+/// Returns a count of each recording's two replays.
+fn changes(pairs: &[(Replayed, Replayed)], of: impl Fn(&Replayed) -> f64) -> Vec<(f64, f64)> {
+    pairs.iter().map(|(before, after)| (of(before), of(after))).collect()
+}
+
+/// Replays every recording without a patch and with it.
+fn pairs(
+    patch: &Patch,
+    recordings: &Recordings,
+    reclaim: Reclaim,
+    notes: &mut Vec<String>,
+    progress: &mut dyn FnMut(usize),
+) -> Vec<(Replayed, Replayed)> {
+    let mut all = Vec::new();
+    for (at, path) in recordings.traces.iter().enumerate() {
+        progress(at);
+        let replayed = |rules| replayed(path, recordings, patch.preset(), rules, reclaim, at);
+        match replayed(patch.without()).and_then(|before| Ok((before, replayed(patch.with())?))) {
+            Ok(pair) => all.push(pair),
+            Err(why) => {
+                let note = format!("{} predicts nothing: {why}", path.display());
+                // Another patch or kind of replay may have said so.
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+            }
         }
     }
     all
@@ -130,7 +179,7 @@ fn replayed(
     rules: Vec<(String, String)>,
     reclaim: Reclaim,
     at: usize,
-) -> Result<Figures, BenchError> {
+) -> Result<Replayed, BenchError> {
     let trace = Trace::open(path)?;
     if let Some(why) = what_if::unfit(&trace)? {
         return Err(BenchError::Settings { why });
@@ -145,8 +194,11 @@ fn replayed(
 
 impl Patch {
     /// Returns its prediction of a claim.
-    pub(super) fn predicted(&self, claim: usize, predictions: &[Prediction]) -> Option<Measured> {
-        let of = predictions.iter().find(|p| p.patch == self.subject && p.claim == claim)?;
-        Some(of.predicted)
+    pub(super) fn predicted<'p>(
+        &self,
+        claim: usize,
+        predictions: &'p [Prediction],
+    ) -> Option<&'p Prediction> {
+        predictions.iter().find(|p| p.patch == self.subject && p.claim == claim)
     }
 }

@@ -39,10 +39,13 @@ impl Backtest {
     pub fn text(&self) -> String {
         let mut text = format!("Backtest of {}: {}\n\n", self.name, self.about);
         let mut line = |line: &str| text.push_str(&wrapped(line));
-        line(&format!(
-            "{} recordings and {} runs of each kernel, each in a guest of its own ({}), on: {}.",
-            self.runs, self.runs, self.guest, self.machine
-        ));
+        line(&match self.kernels.is_empty() {
+            true => "Predicted from the recordings below; nothing was measured.".to_owned(),
+            false => format!(
+                "{} recordings and {} runs of each kernel, each in a guest of its own ({}), on: {}.",
+                self.runs, self.runs, self.guest, self.machine
+            ),
+        });
         line(&format!("Made by version {} of: {}", self.made.version, self.made.command));
         line(&format!(
             "Predictions took {:.0} s, were written down before the first measured run, and have the hash {}.",
@@ -54,6 +57,13 @@ impl Backtest {
         }
         for patch in &self.patches {
             patch.write(&mut text);
+        }
+        if self.patches.iter().flat_map(|patch| &patch.claims).any(|row| row.ran_short) {
+            text.push('\n');
+            text.push_str(&wrapped(
+                "s: replays with the patch are short of memory more or less often than those without, so this is predicted \
+                 with reclaim of the engine's own.",
+            ));
         }
         let score = self.score;
         text.push('\n');
@@ -103,7 +113,11 @@ impl PatchDocument {
 
 impl ClaimRow {
     fn write(&self, text: &mut String) {
-        let by = if self.decided_by_requests { ' ' } else { 'r' };
+        let by = match (self.decided_by_requests, self.ran_short) {
+            (true, false) => ' ',
+            (true, true) => 's',
+            (false, _) => 'r',
+        };
         let _ = write!(text, "{:<17}{by} {:>6} |", self.figure.name(), mark(self.claimed));
         let cell = |of: Option<(f64, f64, Sign)>| match of {
             Some((before, after, sign)) => {

@@ -4,7 +4,7 @@ use super::load::Load;
 use super::place::TestMachine;
 use super::setting::{SETTINGS, Setting, knobs};
 use crate::error::BenchError;
-use pageyard_replay::what_if::{self, Figure, Figures, Reclaim, Sign, preset};
+use pageyard_replay::what_if::{self, Figure, Reclaim, Replayed, Sign, preset};
 use pageyard_trace::Trace;
 use serde::Serialize;
 use std::fs::File;
@@ -17,6 +17,10 @@ const OPENINGS: [u64; 5] = [1, 2, 3, 4, 5];
 
 /// In how many of them a figure must change the same way for the change to count.
 const AGREE: usize = 4;
+
+/// The least difference of requests for which replays were short of memory that counts as one, as for all counts of
+/// requests.
+pub(crate) const LEAST_SHORT: f64 = 2.0;
 
 /// A replay's prediction for a load under a setting.
 #[derive(Clone, Debug, Serialize)]
@@ -62,12 +66,7 @@ pub fn predict(
 ) -> Result<Vec<Prediction>, BenchError> {
     let trace = Trace::open(trace)?;
     let unfit = unfit(place, &trace)?;
-    let mut baselines: Vec<(Reclaim, Vec<Figures>)> = Vec::new();
-    for decided in [Reclaim::Recorded, Reclaim::Imitated] {
-        if unfit.is_none() && settings.iter().any(|setting| setting.decided == decided) {
-            baselines.push((decided, replayed(place, &trace, None, decided)?));
-        }
-    }
+    let mut baselines = Baselines::default();
     let mut all = Vec::new();
     for setting in settings {
         let value = setting.value(place.baseline());
@@ -78,11 +77,20 @@ pub fn predict(
             _ if setting.reclaims => what_if::read_again(&trace)?,
             _ => None,
         };
-        let before = baselines.iter().find(|(decided, _)| *decided == setting.decided);
-        let figures = match (&refused, &value, before) {
-            (None, Ok(value), Some((decided, before))) => {
-                let after = replayed(place, &trace, Some((setting, value)), *decided)?;
-                load.figures.iter().map(|figure| Predicted::of(*figure, before, &after)).collect()
+        let figures = match (&refused, &value) {
+            (None, Ok(value)) => {
+                let under = Some((*setting, value.as_str()));
+                let mut both = |decided| -> Result<_, BenchError> {
+                    let after = replayed(place, &trace, under, decided)?;
+                    Ok((baselines.of(place, &trace, decided)?, after))
+                };
+                let (mut before, mut after) = both(setting.decided)?;
+                // The same requests run short of memory more often under the setting, or less: what a plain replay
+                // counts then is what its early frees make of it.
+                if setting.decided == Reclaim::Recorded && runs_short(&before, &after) {
+                    (before, after) = both(Reclaim::Imitated)?;
+                }
+                load.figures.iter().map(|figure| Predicted::of(*figure, &before, &after)).collect()
             }
             _ => Vec::new(),
         };
@@ -100,17 +108,53 @@ pub fn predict(
 
 impl Predicted {
     /// Compares replays from the same openings.
-    fn of(figure: Figure, before: &[Figures], after: &[Figures]) -> Predicted {
-        let mean = |of: &[Figures]| of.iter().map(|f| f.get(figure)).sum::<f64>() / of.len().max(1) as f64;
-        let baseline = mean(before);
-        let change = mean(after) - baseline;
-        let pairs = before.iter().zip(after);
-        let agree = pairs.filter(|(b, a)| (a.get(figure) - b.get(figure)) * change > 0.0).count();
-        let sign = match agree >= AGREE.min(before.len()) {
-            true => Sign::of(change, baseline, figure.floor()),
-            false => Sign::None,
-        };
+    fn of(figure: Figure, before: &[Replayed], after: &[Replayed]) -> Predicted {
+        let (baseline, change, sign) = change(before, after, figure.floor(), |r| r.figures.get(figure));
         Predicted { figure, baseline, change, sign }
+    }
+}
+
+/// Returns whether replays are short of memory more often, or less, under a setting.
+fn runs_short(before: &[Replayed], after: &[Replayed]) -> bool {
+    change(before, after, LEAST_SHORT, |r| r.short as f64).2 != Sign::None
+}
+
+/// Compares a count of replays from the same openings: its mean without a change, what is added to it with the change,
+/// and the sign of that, where most openings have it and it is no less than `floor`.
+fn change(
+    before: &[Replayed],
+    after: &[Replayed],
+    floor: f64,
+    of: impl Fn(&Replayed) -> f64,
+) -> (f64, f64, Sign) {
+    let mean = |all: &[Replayed]| all.iter().map(&of).sum::<f64>() / all.len().max(1) as f64;
+    let baseline = mean(before);
+    let change = mean(after) - baseline;
+    let agree = before.iter().zip(after).filter(|(b, a)| (of(a) - of(b)) * change > 0.0).count();
+    let sign = match agree >= AGREE.min(before.len()) {
+        true => Sign::of(change, baseline, floor),
+        false => Sign::None,
+    };
+    (baseline, change, sign)
+}
+
+/// Replays without a change, each kind once it is asked for.
+#[derive(Default)]
+struct Baselines(Vec<(Reclaim, Vec<Replayed>)>);
+
+impl Baselines {
+    fn of(
+        &mut self,
+        place: &dyn TestMachine,
+        trace: &Trace,
+        decided: Reclaim,
+    ) -> Result<Vec<Replayed>, BenchError> {
+        if let Some((_, found)) = self.0.iter().find(|(of, _)| *of == decided) {
+            return Ok(found.clone());
+        }
+        let replays = replayed(place, trace, None, decided)?;
+        self.0.push((decided, replays.clone()));
+        Ok(replays)
     }
 }
 
@@ -120,7 +164,7 @@ fn replayed(
     trace: &Trace,
     changed: Option<(&Setting, &str)>,
     decided: Reclaim,
-) -> Result<Vec<Figures>, BenchError> {
+) -> Result<Vec<Replayed>, BenchError> {
     let preset = preset(place.kernel()).unwrap_or("linux-6.18");
     // A load's state can need a setting of its own, which the recording has.
     let mut baseline = place.baseline().clone();
@@ -186,10 +230,15 @@ pub fn tried(quick: bool) -> Vec<&'static Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard_replay::what_if::Figures;
+
+    fn replayed(wakes: f64, short: u64) -> Replayed {
+        Replayed { figures: Figures([(Figure::Wakes, wakes)].into()), refused_on_host_too: 0, short }
+    }
 
     #[test]
     fn a_change_counts_where_most_openings_have_it() {
-        let all = |values: [f64; 5]| values.map(|v| Figures([(Figure::Wakes, v)].into()));
+        let all = |values: [f64; 5]| values.map(|v| replayed(v, 0));
         let (before, sign) =
             (all([10.0; 5]), |after| Predicted::of(Figure::Wakes, &all([10.0; 5]), &all(after)).sign);
         assert_eq!(sign([20.0, 20.0, 20.0, 20.0, 9.0]), Sign::Up);
@@ -197,6 +246,15 @@ mod tests {
         assert_eq!(sign([9.9; 5]), Sign::None, "too small");
         let predicted = Predicted::of(Figure::Wakes, &before, &all([0.0; 5]));
         assert_eq!((predicted.baseline, predicted.change, predicted.sign), (10.0, -10.0, Sign::Down));
+    }
+
+    #[test]
+    fn a_setting_runs_short_where_most_openings_do() {
+        let all = |short: [u64; 5]| short.map(|n| replayed(0.0, n));
+        let runs_short = |after| runs_short(&all([25; 5]), &all(after));
+        assert!(runs_short([530, 500, 25, 510, 490]) && runs_short([0; 5]));
+        assert!(!runs_short([530, 500, 25, 25, 490]), "three openings of five");
+        assert!(!runs_short([26; 5]), "too few");
     }
 
     #[test]
