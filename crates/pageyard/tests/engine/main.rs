@@ -6,6 +6,7 @@ mod panicking;
 mod bulk;
 mod clearing;
 mod compaction_blocks;
+mod compaction_choice;
 mod compaction_leases;
 mod compaction_zones;
 mod contig;

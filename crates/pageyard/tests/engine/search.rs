@@ -95,6 +95,18 @@ fn a_search_takes_a_constant_number_of_steps() {
 }
 
 #[test]
+fn a_frame_of_an_area_is_found_by_the_index() {
+    let engine = machine(GIB, false);
+    // Of 512 pageblocks the last is lent, and the others are taken.
+    engine.declare_cma(&CX, Pfn(511 * 512), Frames(512)).unwrap();
+    take(&engine, GIB, |b| b < 511);
+    engine.take_search_steps(CpuId(0));
+    assert_eq!(engine.alloc(&CX, &request(Order::ZERO, Migratetype::Movable)).unwrap().0 / 512, 511);
+    let steps = engine.take_search_steps(CpuId(0)).unwrap();
+    assert!(steps <= MOST_STEPS, "{steps} steps");
+}
+
+#[test]
 fn refusals_leave_the_count_of_steps_alone() {
     let engine = machine(GIB, false);
     take(&engine, GIB, |b| b % 2 == 0);
