@@ -295,7 +295,8 @@ fn with_plenty_free_a_block_that_is_not_there_is_left_to_the_compactor_where_tha
     let but = |knob, value| {
         let mut config = config.clone();
         config.set(knob, value).unwrap();
-        wanted_above_high(&config, 1024).0
+        // Plenty for a pageblock, too, for which defrag_mode wakes the reclaimer.
+        wanted_above_high(&config, 2 * 512 + 1).0
     };
     assert_eq!(but("compactor_wake", "after_reclaim"), 0);
     assert_ne!(but("compaction.enabled", "false"), 0, "there is no compactor");
