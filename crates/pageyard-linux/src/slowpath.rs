@@ -118,7 +118,7 @@ impl LinuxAllocator {
     /// and lets the background reclaimer begin on what was raised. Returns nothing: the request gains nothing by it.
     ///
     /// # Linux
-    /// "mm/page_alloc: boost watermarks on atomic allocation failure" (Q. Yuan, February 2026), `boost_zones_for_atomic`.
+    /// `boost_zones_for_atomic`, which Q. Yuan posted in February 2026 (v10).
     fn boost_for_atomic(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let atomic = ATOMIC | RequestFlags::WAKE_RECLAIM;
         if self.config.boost_atomic && request.order == Order::ZERO && request.flags.contains(atomic) {
