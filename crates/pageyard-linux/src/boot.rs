@@ -91,6 +91,7 @@ impl Zone {
             protection: Protection::default(),
             below_high: Flag::default(),
             boosted: Flag::default(),
+            boosted_for_atomic: Flag::default(),
             reclaiming: Flag::default(),
             under_reclaim: Flag::default(),
             scans: Scans::default(),

@@ -143,6 +143,16 @@ knobs! {
         releases: &[("atomic", Until(6, 2)), ("high", Since(6, 5))],
         note: "Watermarks are boosted from 5.0 on. Who is spared changed in 6.3, who wakes in 6.5.",
     }
+    /// Each time by a thousandth of the zone's frames, and once a second at most.
+    boost_atomic: bool {
+        about: "whether an atomic request for a single frame that fails its first attempt on the slow path raises the \
+            boost of every zone that it may use",
+        place: Code("__alloc_pages_slowpath"),
+        releases: &[("false", Every), ("true", Never)],
+        note: "\"mm/page_alloc: boost watermarks on atomic allocation failure\" (Q. Yuan, v10, 14 February 2026), as its \
+            text has it: the amount, the second and the zones. Where on the slow path it does so is that of v4. That zones \
+            of less than four pageblocks have no boost, and that there is no limit, is assumed.",
+    }
     /// They do so once the nodes that they may use have nothing above the low watermark. Those of tasks that are being
     /// killed are among them.
     privileged_take_any_node: bool {
@@ -311,6 +321,16 @@ knobs! {
         releases: &[("all_balanced", Until(4, 11)), ("one_balanced", Since(4, 12))],
         note: "Of no account where reclaimer is by_zone: then all zones must be balanced, and for blocks a quarter of \
             the frames.",
+    }
+    /// With `defrag_mode` it never does: there whole free pageblocks count.
+    balanced_without_block: bool {
+        about: "whether a zone without a free block of the order counts as balanced, where so much is free above the \
+            high watermark that the background reclaimer would give the order up",
+        place: Code("pgdat_balanced"),
+        releases: &[("false", Every), ("true", Never)],
+        note: "\"mm: Improve pgdat_balanced() to avoid over-reclamation for higher-order allocation\" (B. Song, RFC v2, \
+            22 April 2026). Its text says that there is plenty of free memory; how much that is, compact_gap, is assumed. \
+            It decides something where reclaimer is by_node and compaction is on.",
     }
     compactor_wake: CompactorWake {
         about: "whether requests that cannot wait wake the background compactor too",

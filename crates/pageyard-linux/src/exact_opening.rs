@@ -310,6 +310,7 @@ impl Zone {
         self.reserved_highatomic.set(state.reserved_highatomic.0);
         self.reclaiming.set(state.reclaiming);
         self.boosted.set(state.boosted);
+        self.boosted_for_atomic.set(false);
         self.below_high.set(state.below_high);
         Ok(())
     }

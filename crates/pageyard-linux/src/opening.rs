@@ -86,9 +86,13 @@ impl LinuxAllocator {
         (0..self.config.cpus).for_each(|cpu| self.vmstat_tick_of(CpuId(cpu)));
     }
 
-    /// Does that for one CPU; nothing where there is no such CPU.
+    /// Does that for one CPU; nothing where there is no such CPU. With the first CPU's tick a second begins, in which
+    /// an atomic request may boost each zone once.
     pub fn vmstat_tick_of(&self, cpu: CpuId) {
         for zone in &self.zones {
+            if cpu == CpuId(0) {
+                zone.boosted_for_atomic.set(false);
+            }
             if let Some(pages) = zone.pcps.get(cpu.index()) {
                 zone.tick(&mut pages.lock(), &self.config);
             }

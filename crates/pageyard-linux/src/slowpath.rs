@@ -10,7 +10,9 @@ use crate::zone::Zone;
 use crate::zonelist::Inlined;
 use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
-use pageyard_core::{AllocError, BadRequest, Cx, Frames, Migratetype, NodeMask, Pfn, Request, RequestFlags};
+use pageyard_core::{
+    AllocError, BadRequest, Cx, Frames, Migratetype, NodeMask, Order, Pfn, Request, RequestFlags,
+};
 
 /// The events that a request was already counted for: however often it tries, each counts once.
 #[derive(Default)]
@@ -106,9 +108,27 @@ impl LinuxAllocator {
         };
         let entitled = entitled(request, effort, self.config.privileged_take_any_node);
         self.try_zones(cx, request, effort)
+            .or_else(|| self.boost_for_atomic(cx, request))
             .or_else(|| self.try_harder(cx, request, help, effort, entitled, &mut tried))
             .or_else(|| self.nofail(cx, request, effort))
             .ok_or_else(|| Failure { why: self.reason(cx, request, entitled), tried })
+    }
+
+    /// Raises the boost of every zone that an atomic request for a single frame may use, so that later ones find more,
+    /// and lets the background reclaimer begin on what was raised. Returns nothing: the request gains nothing by it.
+    ///
+    /// # Linux
+    /// `boost_zones_for_atomic`, which Q. Yuan posted in February 2026 (v10).
+    fn boost_for_atomic(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
+        let atomic = ATOMIC | RequestFlags::WAKE_RECLAIM;
+        if self.config.boost_atomic && request.order == Order::ZERO && request.flags.contains(atomic) {
+            let zones = self.zones_for(cx, request, Reach::Named);
+            for zone in zones.filter(|zone| zone.boost_for_atomic()) {
+                // The request has woken it already, but it may have gone to sleep since.
+                self.wake_reclaimer(zone, request.highest_zone, Order::ZERO);
+            }
+        }
+        None
     }
 
     /// Tries further after the first attempt with the request's own privileges: compaction, every reserve it is

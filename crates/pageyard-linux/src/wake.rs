@@ -51,7 +51,25 @@ impl LinuxAllocator {
         let (mark, effort) = (zone.mark(Mark::High), Effort::plain(Mark::High));
         match self.config.defrag_mode && order > Order::ZERO {
             true => zone.enough_in_pageblocks(order, highest, mark, effort, &self.config),
-            false => zone.enough(order, highest, mark, effort, &self.config),
+            false => {
+                zone.enough(order, highest, mark, effort, &self.config)
+                    || self.is_left_to_the_compactor(zone, order, highest)
+            }
+        }
+    }
+
+    /// Returns whether a block of this order is left to compaction, because reclaim for it would end at once: it gives
+    /// the order up when it has freed [`gap_for`](crate::compaction::Knobs::gap_for) frames, and so many are free above
+    /// the high watermark already.
+    ///
+    /// # Linux
+    /// "mm: Improve pgdat_balanced() to avoid over-reclamation for higher-order allocation" (B. Song, RFC v2, April
+    /// 2026).
+    fn is_left_to_the_compactor(&self, zone: &Zone, order: Order, highest: ZoneKind) -> bool {
+        let compaction = &self.config.compaction;
+        self.config.balanced_without_block && order > Order::ZERO && compaction.enabled && {
+            let mark = zone.mark(Mark::High) + compaction.gap_for(order);
+            zone.enough(Order::ZERO, highest, mark, Effort::plain(Mark::High), &self.config)
         }
     }
 

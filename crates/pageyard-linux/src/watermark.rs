@@ -4,7 +4,13 @@ use crate::config::{BoostRule, Config};
 use crate::effort::{Effort, Mark};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS};
 use crate::zone::Zone;
-use pageyard_core::{Frames, Migratetype, Order, RequestFlags, ZoneKind};
+use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, RequestFlags, ZoneKind};
+
+/// An atomic request raises a boost by this part of the zone's frames.
+const ATOMIC_BOOST_PART: u64 = 1000;
+
+/// Frames of the smallest zone that an atomic request boosts: it is the smallest that fragmentation boosts.
+const LEAST_BOOSTED: u64 = 4 * PAGEBLOCK_ORDER.frames().0;
 
 impl Zone {
     /// Removes what fragmentation added to the watermarks.
@@ -19,6 +25,26 @@ impl Zone {
     pub fn lower_boost(&self, frames: u64) {
         let _locked = self.lock();
         self.boost.set(self.boost.get().saturating_sub(frames));
+    }
+
+    /// Raises the watermarks for an atomic request that found too little, unless one has done so in this second, or the
+    /// zone is so small that no boost is of use. Returns whether it did.
+    ///
+    /// # Linux
+    /// "mm/page_alloc: boost watermarks on atomic allocation failure" (Q. Yuan, v10, February 2026). There a second
+    /// passes from one boost to the next; here each second begins with [`LinuxAllocator::vmstat_tick`].
+    ///
+    /// [`LinuxAllocator::vmstat_tick`]: crate::LinuxAllocator::vmstat_tick
+    pub fn boost_for_atomic(&self) -> bool {
+        let mut locked = self.lock();
+        let managed = self.span.managed.0;
+        if managed < LEAST_BOOSTED || self.boosted_for_atomic.get() {
+            return false;
+        }
+        self.boosted_for_atomic.set(true);
+        self.boost.set(self.boost.get() + managed / ATOMIC_BOOST_PART);
+        locked.inner.counts.watermark_boost += 1;
+        true
     }
 
     /// Returns a watermark as it stands now.

@@ -59,6 +59,8 @@ pub struct Zone {
     pub protection: Protection,
     pub below_high: Flag,
     pub boosted: Flag,
+    /// Whether an atomic request has raised the boost since the last second began.
+    pub boosted_for_atomic: Flag,
     /// Whether the background reclaimer is at work here.
     pub reclaiming: Flag,
     /// Whether requests take from it last: the background reclaimer of its node is awake.

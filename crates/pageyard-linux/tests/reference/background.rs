@@ -271,6 +271,55 @@ fn after_that_it_rests_by_single_frames_and_the_compactor_makes_the_block() {
     help.owner.check(&[]);
 }
 
+/// Asks for a block of 16 frames while so many single frames are free above the high watermark. Returns how often the
+/// reclaimer looks for something to free, and the order that is left to the compactor.
+fn wanted_above_high(config: &Config, more: u64) -> (usize, u64) {
+    let engine = normal(END, config);
+    let help = Watched::saying(&engine, 0, 0);
+    let free = engine.zone_stats(ZoneId(0)).unwrap().watermarks.high.0 + more;
+    in_pieces(&engine, &help, |pfn| pfn < 2 * free);
+    assert_eq!(engine.zone_stats(ZoneId(0)).unwrap().free.0, free);
+    want(&engine, O4, ZoneKind::Normal);
+    kswapd(&engine, &help);
+    (help.asks().len(), compactor_order(&engine))
+}
+
+#[test]
+fn with_plenty_free_a_block_that_is_not_there_is_left_to_the_compactor_where_that_is_the_rule() {
+    // Reclaim for 16 frames gives the order up after 32.
+    let mut config = plain(Config::linux_6_12());
+    assert_ne!(wanted_above_high(&config, 33).0, 0, "no block is free");
+    config.set("balanced_without_block", "true").unwrap();
+    assert_eq!(wanted_above_high(&config, 33), (0, 4));
+    assert_ne!(wanted_above_high(&config, 32).0, 0, "that is not plenty");
+    let but = |knob, value| {
+        let mut config = config.clone();
+        config.set(knob, value).unwrap();
+        // Plenty for a pageblock, too, for which defrag_mode wakes the reclaimer.
+        wanted_above_high(&config, 2 * 512 + 1).0
+    };
+    assert_eq!(but("compactor_wake", "after_reclaim"), 0);
+    assert_ne!(but("compaction.enabled", "false"), 0, "there is no compactor");
+    assert_ne!(but("defrag_mode", "1"), 0, "no pageblock is free");
+}
+
+#[test]
+fn a_reclaimer_that_is_awake_rests_once_plenty_is_free_and_leaves_the_block_to_the_compactor() {
+    let mut config = plain(Config::linux_6_12());
+    config.set("balanced_without_block", "true").unwrap();
+    let engine = normal(END, &config);
+    let help = Watched::saying(&engine, 0, 0);
+    help.owner.fill(&CX, |_| Use::Movable);
+    settle(&engine);
+    want(&engine, O4, ZoneKind::Normal);
+    help.owner.free_if(&CX, |pfn| pfn.0 % 2 == 1);
+    engine.drain(CpuSet::All);
+    kswapd(&engine, &help);
+    assert_eq!((help.asks().len(), compactor_order(&engine)), (0, 4));
+    kswapd(&engine, &help);
+    assert_eq!(help.asks(), [], "it sleeps");
+}
+
 /// A node with more free than the high watermark and a boost, whose reclaimer was woken for the boost.
 fn boosted(config: &Config) -> LinuxAllocator {
     let engine = normal(END, config);

@@ -1,6 +1,7 @@
 //! The reference: its policies worked by hand, and the suite that every engine passes.
 
 mod background;
+mod boost_atomic;
 mod buddy;
 mod classes;
 mod cma;

@@ -1,6 +1,8 @@
 //! The series: what was posted, by whom, and what it says that it does. Each has a file of its own.
 
+mod balance;
 mod batched_returns;
+mod boost_atomic;
 mod defrag_fixes;
 mod defrag_mode;
 mod highatomic;
@@ -12,12 +14,14 @@ pub(super) use posting::{Case, load};
 pub use posting::{Claim, Patch, Series, Side};
 
 /// Every series, in the order of their posting.
-pub const ALL: [Series; 6] = [
+pub const ALL: [Series; 8] = [
     list_sizes::SERIES,
     hygiene::SERIES,
     defrag_mode::SERIES,
     batched_returns::SERIES,
+    boost_atomic::SERIES,
     highatomic::SERIES,
+    balance::SERIES,
     defrag_fixes::SERIES,
 ];
 
