@@ -22,6 +22,7 @@ mod exact_opening;
 mod no_such_cpu;
 mod numa;
 mod one_by_one;
+mod owners;
 mod panics;
 mod policy;
 mod pressure;
