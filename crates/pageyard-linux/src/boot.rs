@@ -81,6 +81,7 @@ impl Zone {
             late: Late::new(span.spanned.0 + PAGEBLOCK_ORDER.frames().0),
             pure: config.keeps_lists_pure(),
             splits_late: config.defrag_mode || (config.nofragment && splits_late(map, &span)),
+            superpageblock: config.superpageblock,
             merges_reserved: config.merges_reserved,
             free: Apart::default(),
             blocks: Default::default(),

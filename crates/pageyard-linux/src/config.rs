@@ -210,6 +210,20 @@ knobs! {
         releases: &[("half_free", Until(4, 11)), ("alike", Between((4, 12), (6, 9))), ("claim_or_steal", Since(6, 10))],
         note: "Since 6.10 a pageblock's type and the lists of its free blocks agree.",
     }
+    /// A superpageblock is tainted while it holds a pageblock that is unmovable, reclaimable or of the high-order
+    /// reserve. A request of those types that claims a pageblock of another type takes the first block in a tainted
+    /// one among the first eight of the list where it found one, or else the first of all.
+    superpageblock: u64 {
+        about: "of how many pageblocks those are that unmovable contents are kept together in; 0 for none",
+        values: Number { from: 0, to: 1 << 20, unit: "pageblocks" },
+        place: Code("__rmqueue_claim"),
+        releases: &[("0", Every), (ANY, Never)],
+        note: "\"mm: page_alloc: steer pageblock stealing to tainted superpageblocks\" (R. van Riel, May 2026, \
+            20260520150018.2491267-1-riel@surriel.com), where it is 512: 1 GiB. Left out is the rest of that series: \
+            free lists of their own, what movable requests prefer, smaller blocks in tainted ones, reclaim before a \
+            clean one is tainted, and the work that empties tainted ones in the background. It decides something where \
+            fallback is claim_or_steal.",
+    }
     nofragment: bool {
         about: "whether a first attempt avoids mixing types, even at the cost of a lower zone",
         place: Code("ALLOC_NOFRAGMENT"),

@@ -46,6 +46,8 @@ pub struct Zone {
     /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every
     /// zone.
     pub splits_late: bool,
+    /// Pageblocks of a superpageblock; 0 for none.
+    pub superpageblock: u64,
     /// Whether free pageblocks of the reserve merge with those of other types.
     pub merges_reserved: bool,
     pub free: Apart<Gauge>,

@@ -31,3 +31,4 @@ mod reserves;
 mod scripted_zone;
 mod set_watermarks;
 mod suite;
+mod superpageblocks;

@@ -85,3 +85,7 @@ mod owners_7_2 {
 mod owners_without_room {
     pageyard_testkit::suite!(super::Reference("linux-7.2", &[("pcp_owners", "true")]), random_ops = 500_000);
 }
+
+mod superpageblocks {
+    pageyard_testkit::suite!(super::Reference("linux-7.2", &[("superpageblock", "4")]), random_ops = 500_000);
+}
