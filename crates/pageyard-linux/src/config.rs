@@ -121,7 +121,7 @@ knobs! {
             20260403194526.477775-1-hannes@cmpxchg.org). Its pages carry a mark by which they merge; here all do that \
             lie in a list of their pageblock's owner. The limit up to which whole pageblocks are claimed, and that the \
             largest blocks go back first, are readings of it. A CPU whose lists are drained stays an owner. Where lists \
-            have no lock, nobody is one.",
+            have no lock, nobody is one. Merging takes memory of the process, so signal handlers must not call in.",
     }
     pcp_free_high: FreeHigh {
         about: "how many frames freed in a row let a block of order 1 to 3 empty a CPU's lists",

@@ -167,7 +167,7 @@ impl Locked<'_> {
                     break;
                 }
                 let Some(other) = self.fallback_with(from, m) else { continue };
-                let Some(pfn) = self.to_claim(from, other, m) else { continue };
+                let Some(pfn) = self.to_claim(from, other) else { continue };
                 if let Some(got) = self.claim(pfn, from, other, order, m, effort) {
                     *found = Found::Own;
                     self.count_fallback(m, other);
@@ -188,14 +188,14 @@ impl Locked<'_> {
     }
 
     /// Returns the block of a list whose pageblock a request claims: one in a superpageblock that holds what stays
-    /// already, if the first blocks are looked at and one is; otherwise the first.
+    /// already, if one of the first is; otherwise the first. Blocks for movable requests all are in such.
     ///
     /// # Linux
     /// `__rmqueue_claim` as posted by R. van Riel in May 2026, with a scan of `SPB_SCAN_LIMIT` blocks.
-    fn to_claim(&self, from: Order, other: Migratetype, m: Migratetype) -> Option<Pfn> {
+    fn to_claim(&self, from: Order, other: Migratetype) -> Option<Pfn> {
         let first = self.first(from, other)?;
         let zone = self.zone;
-        if zone.superpageblock == 0 || m == Migratetype::Movable {
+        if zone.superpageblock == 0 {
             return Some(first);
         }
         let mut blocks =

@@ -46,7 +46,6 @@ fn a_claim_takes_a_block_in_a_tainted_superpageblock_among_the_first_eight() {
     // What the owner took is one block less of its superpageblock: those of the fifth are the ninth and the tenth.
     assert_eq!(second("4", 4, Unmovable, Unmovable), 0, "the ninth block is not looked at");
     assert_eq!(second("4", 2, Migratetype::Isolate, Unmovable), 0, "what is isolated taints nothing");
-    assert_eq!(second("4", 2, Unmovable, Movable), 0, "movable requests prefer nothing");
     assert_eq!(second("0", 2, Unmovable, Unmovable), 0);
     assert_eq!(second("1", 2, Unmovable, Unmovable), 0, "that pageblock alone is tainted");
     assert_eq!(
