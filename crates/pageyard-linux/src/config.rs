@@ -214,7 +214,7 @@ knobs! {
     /// reserve. A request of those types that claims a pageblock of another type takes the first block in a tainted
     /// one among the first eight of the list where it found one, or else the first of all.
     superpageblock: u64 {
-        about: "of how many pageblocks those are that unmovable contents are kept together in; 0 for none",
+        about: "how many pageblocks a superpageblock has, within which what cannot be moved is kept together; 0 for none",
         values: Number { from: 0, to: 1 << 20, unit: "pageblocks" },
         place: Code("__rmqueue_claim"),
         releases: &[("0", Every), (ANY, Never)],

@@ -105,8 +105,8 @@ impl LinuxAllocator {
         Some(zone.pageblocks.type_of(at))
     }
 
-    /// Returns how many superpageblocks of `size` pageblocks hold memory and an unmovable or reclaimable pageblock or one
-    /// of the high-order reserve, and how many hold memory. One that several zones share counts in each.
+    /// Returns how many superpageblocks of `size` pageblocks hold an unmovable or reclaimable pageblock or one of the
+    /// high-order reserve, and how many hold memory at all. One that several zones share counts in each.
     #[must_use]
     pub fn tainted(&self, size: u64) -> (u64, u64) {
         let (mut tainted, mut all) = (0, 0);

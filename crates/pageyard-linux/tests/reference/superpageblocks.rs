@@ -1,5 +1,5 @@
-//! Claims that prefer superpageblocks which hold unmovable contents already, worked by hand: a zone of superpageblocks of
-//! four pageblocks, which is two blocks of order 10.
+//! Claims that prefer superpageblocks which hold unmovable contents already, worked by hand: a zone of superpageblocks
+//! of four pageblocks, which is two blocks of order 10.
 
 use crate::common::{CX, bare, normal, pageblocks, request, sound, take};
 use pageyard_core::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
