@@ -7,6 +7,7 @@ use crate::dirty::Dirty;
 use crate::effort::Reach;
 use crate::events::Counts;
 use crate::node::Node;
+use crate::owners::Owners;
 use crate::slot;
 use crate::zone::Zone;
 use crate::zonelist::Zonelists;
@@ -81,6 +82,8 @@ impl LinuxAllocator {
                 let locked = std::mem::take(&mut zone.pcps);
                 // SAFETY: the caller promises just that.
                 zone.pcps = locked.into_iter().map(|s| unsafe { slot::unlock_for_good(s) }).collect();
+                // A CPU cannot free to the lists of another.
+                zone.owners = Owners::none();
             }
         }
         Ok(allocator)

@@ -60,6 +60,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
         }
         a.equal("a CPU's count of cached frames", zone.span.start, pages.lists.held(), frames)?;
     }
+    audit_owners(&a, pcps.len())?;
     let on_lists = audit_lists(&a, &locked)?;
 
     let start = zone.span.start;
@@ -116,6 +117,22 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
     a.equal("free frames of lent areas", start, zone.free_lent.get(), lent)?;
     a.equal("managed frames", start, zone.span.managed.0, census.managed.0)?;
     Ok(census)
+}
+
+/// An owner is a CPU, and its pageblock is whole and not yet back in the zone.
+fn audit_owners(a: &Auditor<'_>, cpus: usize) -> Result<(), AuditError> {
+    let zone = a.zone;
+    for pageblock in zone.pageblocks.managed() {
+        let pfn = pageblock.start().max(zone.span.start);
+        let Some(cpu) = zone.owners.of(pfn) else { continue };
+        a.holds("a pageblock's owner is no CPU", pfn, cpu < cpus)?;
+        let whole = pfn.is_aligned(PAGEBLOCK_ORDER) && pfn + PAGEBLOCK_ORDER.frames() <= zone.span.end();
+        a.holds("a part of a pageblock has an owner", pfn, whole)?;
+        let free = block::holders(pfn, MAX_PAGE_ORDER)
+            .any(|b| matches!(zone.tag(b.pfn), Tag::Buddy(order, _) if order == b.order && order >= PAGEBLOCK_ORDER));
+        a.holds("a pageblock that is free in its zone has an owner", pfn, !free)?;
+    }
+    Ok(())
 }
 
 /// Walks every free list; returns how many blocks there are.

@@ -9,6 +9,7 @@ use crate::gauge::{Apart, Flag, Gauge};
 use crate::late::Late;
 use crate::lock::MeasuredLock;
 use crate::marks::{Marks, Protection};
+use crate::owners::Owners;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pcp;
 use crate::pcp_limits::Limits;
@@ -76,9 +77,11 @@ impl Zone {
             span,
             tags: Tags::new(frames),
             pageblocks: Pageblocks::new(&span),
+            owners: if config.pcp_owners { Owners::new(&span) } else { Owners::none() },
             late: Late::new(span.spanned.0 + PAGEBLOCK_ORDER.frames().0),
             pure: config.keeps_lists_pure(),
             splits_late: config.defrag_mode || (config.nofragment && splits_late(map, &span)),
+            superpageblock: config.superpageblock,
             merges_reserved: config.merges_reserved,
             free: Apart::default(),
             blocks: Default::default(),
@@ -108,8 +111,8 @@ impl Zone {
         };
         zone.set_marks(marks, managed, knobs);
         let limits = zone.limits(config);
-        let pages = || CpuPages::new(Pcp::new(config, limits), config.pcp_lists());
-        zone.pcps = (0..config.cpus).map(|_| slot::locked(pages())).collect();
+        let pages = |cpu| CpuPages::new(cpu, Pcp::new(config, limits), config.pcp_lists());
+        zone.pcps = (0..config.cpus as usize).map(|cpu| slot::locked(pages(cpu))).collect();
         let regions = || map.regions().filter(|r| (r.node, r.zone) == (span.node, span.kind));
         for region in regions() {
             zone.pageblocks.populate(region.start..=Pfn(region.end().0 - 1), region.managed);

@@ -110,6 +110,9 @@ impl Locked<'_> {
             pfn = block::parent(pfn, order);
             order = Order::of(order.get() + 1);
         }
+        if order >= PAGEBLOCK_ORDER {
+            self.zone.owners.end(pfn, order);
+        }
         (pfn, order)
     }
 

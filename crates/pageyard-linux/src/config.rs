@@ -110,6 +110,19 @@ knobs! {
         place: Code("order_to_pindex"),
         releases: &[("false", Until(5, 13)), ("true", Since(5, 14))],
     }
+    /// What a CPU gave back of them it takes back first. It claims whole ones while its lists have room for them below
+    /// their limit, splits them in the lists, and owns each until all of it is back in the zone. Below that it takes
+    /// the largest blocks that it needs. Buddies merge in their owner's lists before those give back, largest first.
+    pcp_owners: bool {
+        about: "whether CPUs fill their lists with whole pageblocks, to whose owner's lists every CPU frees",
+        place: Code("rmqueue_bulk, free_frozen_page_commit, free_pcppages_bulk"),
+        releases: &[("false", Every), ("true", Never)],
+        note: "\"mm: page_alloc: per-cpu pageblock buddy allocator\" (J. Weiner, April 2026, \
+            20260403194526.477775-1-hannes@cmpxchg.org). Its pages carry a mark by which they merge; here all do that \
+            lie in a list of their pageblock's owner. The limit up to which whole pageblocks are claimed, and that the \
+            largest blocks go back first, are readings of it. A CPU whose lists are drained stays an owner. Where lists \
+            have no lock, nobody is one. Merging takes memory of the process, so signal handlers must not call in.",
+    }
     pcp_free_high: FreeHigh {
         about: "how many frames freed in a row let a block of order 1 to 3 empty a CPU's lists",
         place: Code("free_unref_page_commit"),
@@ -212,6 +225,20 @@ knobs! {
         ],
         note: "Since 6.10 a pageblock's type and the lists of its free blocks agree. classes is the allocator LLFree's \
             policy for movable and unmovable frames.",
+    }
+    /// A superpageblock is tainted while it holds a pageblock that is unmovable, reclaimable or of the high-order
+    /// reserve. A request of those types that claims a pageblock of another type takes the first block in a tainted
+    /// one among the first eight of the list where it found one, or else the first of all.
+    superpageblock: u64 {
+        about: "how many pageblocks a superpageblock has, within which what cannot be moved is kept together; 0 for none",
+        values: Number { from: 0, to: 1 << 20, unit: "pageblocks" },
+        place: Code("__rmqueue_claim"),
+        releases: &[("0", Every), (ANY, Never)],
+        note: "\"mm: page_alloc: steer pageblock stealing to tainted superpageblocks\" (R. van Riel, May 2026, \
+            20260520150018.2491267-1-riel@surriel.com), where it is 512: 1 GiB. Left out is the rest of that series: \
+            free lists of their own, what movable requests prefer, smaller blocks in tainted ones, reclaim before a \
+            clean one is tainted, and the work that empties tainted ones in the background. It decides something where \
+            fallback is claim_or_steal.",
     }
     nofragment: bool {
         about: "whether a first attempt avoids mixing types, even at the cost of a lower zone",
@@ -344,13 +371,15 @@ impl Config {
     /// Returns which per-CPU list holds blocks of this order and type, if one does.
     ///
     /// # Linux
-    /// `order_to_pindex`: a list for each of orders 0 to 3 and each type, and two for huge pages.
+    /// `order_to_pindex`: a list for each of orders 0 to 3 and each type, and two for huge pages. With `pcp_owners`
+    /// each order has its lists up to a pageblock's; the same requests go through lists.
     #[must_use]
     #[inline]
     pub(crate) fn pcp_list(&self, order: Order, m: Migratetype) -> Option<usize> {
         match order.get() {
             0 => Some(m.index()),
             1..=3 if self.pcp_high_orders => Some(order.index() * 3 + m.index()),
+            9 if self.pcp_high_orders && self.pcp_owners => Some(order.index() * 3 + m.index()),
             9 if self.pcp_high_orders => Some(12 + usize::from(m == Migratetype::Movable)),
             _ => None,
         }
@@ -361,8 +390,8 @@ impl Config {
     /// # Linux
     /// `pindex_to_order`.
     #[must_use]
-    pub(crate) fn pcp_order(list: usize) -> Order {
-        if list < 12 { Order::of((list / 3) as u8) } else { PAGEBLOCK_ORDER }
+    pub(crate) fn pcp_order(&self, list: usize) -> Order {
+        if list < 12 || self.pcp_owners { Order::of((list / 3) as u8) } else { PAGEBLOCK_ORDER }
     }
 
     /// Returns whether a request for cold frames gets them (4.x).
@@ -380,7 +409,11 @@ impl Config {
     /// Returns how many per-CPU lists there are.
     #[must_use]
     pub(crate) fn pcp_lists(&self) -> usize {
-        if self.pcp_high_orders { 14 } else { 3 }
+        match (self.pcp_owners, self.pcp_high_orders) {
+            (true, _) => 3 * (PAGEBLOCK_ORDER.index() + 1),
+            (false, true) => 14,
+            (false, false) => 3,
+        }
     }
 }
 

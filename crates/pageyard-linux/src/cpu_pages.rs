@@ -18,14 +18,19 @@ pub struct CpuPages {
     pub policy: Pcp,
     /// Holds them.
     pub lists: Lists,
+    /// The CPU.
+    pub cpu: usize,
+    /// Pageblocks that it owns and of which it gave parts back to the zone, longest ago first; also such as it owns no
+    /// longer.
+    pub returned: Vec<Pfn>,
     pub counts: PcpCounts,
 }
 
 impl CpuPages {
-    /// Makes empty lists that follow a policy.
-    pub fn new(policy: Pcp, lists: usize) -> CpuPages {
+    /// Makes a CPU's empty lists, which follow a policy.
+    pub fn new(cpu: usize, policy: Pcp, lists: usize) -> CpuPages {
         let lists = Lists::new(lists, policy.room());
-        CpuPages { policy, lists, counts: PcpCounts::default() }
+        CpuPages { policy, lists, cpu, returned: Vec::new(), counts: PcpCounts::default() }
     }
 
     /// Lets the lists become longer, or shorter with the next frees.
@@ -98,7 +103,7 @@ impl Lists {
             turns += 1;
             let mut burst = match spill.turns {
                 Turns::Growing if turns < nr_lists => turns,
-                Turns::Growing | Turns::Whole => u64::MAX,
+                Turns::Growing | Turns::Whole | Turns::Largest => u64::MAX,
             };
             let list = &mut self.lists[at];
             if !list.is_empty() {
@@ -111,7 +116,8 @@ impl Lists {
                 gone += frames;
                 burst -= 1;
             }
-            at = (at + 1) % self.lists.len();
+            let on = if spill.turns == Turns::Largest { self.lists.len() - 1 } else { 1 };
+            at = (at + on) % self.lists.len();
         }
         self.held -= gone;
         gone
@@ -120,6 +126,14 @@ impl Lists {
     /// Iterates over the blocks of a list, next to be taken first.
     pub fn list(&self, list: usize) -> impl Iterator<Item = Pfn> + '_ {
         self.lists[list].iter().copied()
+    }
+
+    /// Takes blocks out of a list, whatever becomes of them, and keeps the others in their order.
+    pub fn keep(&mut self, listed: Listed, mut keeps: impl FnMut(Pfn) -> bool) {
+        let list = &mut self.lists[listed.list];
+        let before = list.len();
+        list.retain(|pfn| keeps(*pfn));
+        self.held -= (before - list.len()) as u64 * listed.order.frames().0;
     }
 
     /// Empties the lists, whatever becomes of the blocks.
@@ -159,6 +173,12 @@ mod tests {
     #[test]
     fn a_list_is_emptied_before_the_next_one_gives() {
         assert_eq!(spilled(Turns::Whole, 5, 2), [10, 11, 12, 13, 0]);
+    }
+
+    #[test]
+    fn the_last_list_gives_first_where_its_blocks_are_the_largest() {
+        assert_eq!(spilled(Turns::Largest, 5, 2), [10, 11, 12, 13, 0]);
+        assert_eq!(spilled(Turns::Largest, 1, 1), [0], "the list before an empty one, not the one after");
     }
 
     #[test]

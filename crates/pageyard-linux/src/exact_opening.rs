@@ -250,6 +250,7 @@ impl Zone {
         }
         let mut locked = self.lock();
         locked.inner.lists.clear();
+        self.owners.end_all();
         for frame in self.span.start.0..self.span.end().0 {
             if self.tag(Pfn(frame)) != Tag::Hole {
                 self.set_tag(Pfn(frame), Tag::Allocated(Order::ZERO, Holding::FIXED));
@@ -268,11 +269,12 @@ impl Zone {
         for (slot, cpu) in self.pcps.iter().zip(&state.cpus) {
             let mut pages = slot.lock();
             pages.lists.clear();
+            pages.returned.clear();
             if cpu.lists.len() != config.pcp_lists() {
                 return Err(shape);
             }
             for (list, blocks) in cpu.lists.iter().enumerate() {
-                let order = Config::pcp_order(list);
+                let order = config.pcp_order(list);
                 for (pfn, m) in blocks {
                     self.take_over_frames(*pfn, order)?;
                     self.set_tag(*pfn, Tag::Cached(order, *m));

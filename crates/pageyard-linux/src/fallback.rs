@@ -14,6 +14,9 @@ use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
 /// Half a pageblock, in frames: how many must be free or alike for it to be converted.
 const HALF: u64 = PAGEBLOCK_ORDER.frames().0 / 2;
 
+/// How many blocks of a list are looked at for one in a tainted superpageblock.
+const SCAN: usize = 8;
+
 /// How the last block of a batch was found, so that the next one starts there.
 ///
 /// # Linux
@@ -165,7 +168,7 @@ impl Locked<'_> {
                     break;
                 }
                 let Some(other) = self.fallback_with(from, m) else { continue };
-                let Some(pfn) = self.first(from, other) else { continue };
+                let Some(pfn) = self.to_claim(from, other) else { continue };
                 if let Some(got) = self.claim(pfn, from, other, order, m, effort) {
                     *found = Found::Own;
                     self.count_fallback(m, other);
@@ -195,6 +198,23 @@ impl Locked<'_> {
         self.inner.counts.extfrag_steal += 1;
         self.count_fallback(m, other);
         Some(pfn)
+    }
+
+    /// Returns the block of a list whose pageblock a request claims: one in a superpageblock that holds what stays
+    /// already, if one of the first is; otherwise the first. Blocks for movable requests all are in such.
+    ///
+    /// # Linux
+    /// `__rmqueue_claim` as posted by R. van Riel in May 2026, with a scan of `SPB_SCAN_LIMIT` blocks.
+    fn to_claim(&self, from: Order, other: Migratetype) -> Option<Pfn> {
+        let first = self.first(from, other)?;
+        let zone = self.zone;
+        if zone.superpageblock == 0 {
+            return Some(first);
+        }
+        let mut blocks =
+            self.inner.lists.iter(from, other).take(SCAN).map(|frame| zone.span.start + Frames(frame));
+        let tainted = |pfn: &Pfn| zone.pageblocks.is_tainted(*pfn, zone.superpageblock);
+        Some(blocks.find(tainted).unwrap_or(first))
     }
 
     /// Claims the pageblock of a block of another type, and takes from it.

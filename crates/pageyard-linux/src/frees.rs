@@ -73,7 +73,7 @@ impl LinuxAllocator {
             To::Hot | To::Cold => pcp::list_for_free(&self.config, cx.context, order, of),
         };
         if let Some(listed) = listed
-            && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
+            && let Some(mut entered) = zone.enter(zone.owners.lists_for(pfn, cx.cpu.index()), &self.config)
         {
             if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order, of)) {
                 return Err(FreeError::NotAllocated);
@@ -141,5 +141,36 @@ impl LinuxAllocator {
             }
         }
         gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use pageyard_core::{MemoryMap, Migratetype, NodeId, PageAllocator, Region, Request, ZoneKind};
+
+    #[test]
+    fn where_the_lists_of_the_owner_are_in_use_a_frame_goes_to_the_zone_and_not_to_other_lists() {
+        let regions = [Region::managed(Pfn(0), Frames(1 << 14), NodeId(0), ZoneKind::Normal)];
+        let mut config = Config::linux_7_2();
+        for (knob, value) in [("pcp_owners", "true"), ("percpu_pagelist_high_fraction", "8")] {
+            config.set(knob, value).unwrap();
+        }
+        let a = LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap();
+        let (owner, other) = (Cx::on(CpuId(0)), Cx::on(CpuId(1)));
+        let take = || a.alloc(&owner, &Request::new(Order::ZERO, Migratetype::Movable)).unwrap();
+        let pfns = [(); 3].map(|()| take());
+        let held = |cpu: usize| a.zones[0].pcps[cpu].lock().lists.held();
+        let before = a.zones[0].free.get();
+        let lists = a.zones[0].pcps[0].lock();
+        a.free(&other, pfns[0], Order::ZERO).unwrap();
+        a.free_bulk(&other, &pfns[1..2], Order::ZERO, &mut |_, why| panic!("{why:?}"));
+        a.free_nolock(&other, pfns[2], Order::ZERO).unwrap();
+        drop(lists);
+        assert_eq!((a.zones[0].free.get() - before, held(1)), (3, 0));
+        a.drain(CpuSet::All);
+        assert_eq!(a.audit().unwrap().free, Frames(1 << 14));
+        assert_eq!(a.zones[0].owners.of(pfns[0]), None);
     }
 }

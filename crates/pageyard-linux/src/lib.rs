@@ -7,9 +7,9 @@
 //! |---|---|
 //! | settings | [`compaction`]: Linux's scanners, on what they see of an allocator; `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; `choices`: what knobs choose between; [`config`]: which Linux it is, and the table of its knobs; [`knobs`]: knobs by name; `presets`: `linux-4.6` to `linux-7.3`; `posted`: patches that are in no release; [`rules`]: which rule explains that answers differ |
 //! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; `marks`: watermarks and reserves, which can change; `scans`: what reclaim looked at in vain; [`place`]: where a thread is that frees |
-//! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `late`: pageblocks with blocks freed while it was held; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
+//! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `owners`: which CPU owns a pageblock; `lock`: the zone lock, which measures its own waiting; `late`: pageblocks with blocks freed while it was held; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
-//! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `take_free`: free frames that leave for compaction; `boot`: a zone at the start |
+//! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `owned`: lists that own what they are filled from; `refill`: carries out what `pcp` decides; `take_free`: free frames that leave for compaction; `boot`: a zone at the start |
 //! | the allocator | `cpusets`: to which nodes a task keeps; `zonelist`: which zones in which order; `node`: what a node's background was asked for; `allocator`: its state, none of its operations; `dirty`: nodes with too much that is dirty; `set_watermarks`: settings that are written while requests run |
 //! | taking and giving | `wake`: whether a node is balanced, and waking its reclaimer; `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`: asking for frames; `kcompactd`, `kswapd`: a node's background; `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
@@ -69,6 +69,8 @@ mod nolock;
 mod numa;
 mod one_by_one;
 mod opening;
+mod owned;
+mod owners;
 mod pageblock;
 mod pcp;
 mod pcp_limits;

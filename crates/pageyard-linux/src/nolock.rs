@@ -113,7 +113,7 @@ impl LinuxAllocator {
         };
         let of = zone.pageblocks.type_of(pfn);
         if let Some(listed) = pcp::list_for_free(&self.config, anywhere(cx).context, order, of)
-            && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
+            && let Some(mut entered) = zone.enter(zone.owners.lists_for(pfn, cx.cpu.index()), &self.config)
         {
             take(Tag::Cached(order, of))?;
             entered.pages.counts.taken.pgfree += order.frames().0;

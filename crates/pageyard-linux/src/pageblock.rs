@@ -90,6 +90,19 @@ impl Pageblocks {
         self.types.iter().map(|t| Migratetype::ALL[t.load(Ordering::Relaxed) as usize])
     }
 
+    /// Returns whether the superpageblock of `size` pageblocks that holds the frame also holds, in this zone, a
+    /// pageblock of what stays where it is.
+    pub fn is_tainted(&self, pfn: Pfn, size: u64) -> bool {
+        let start = pfn.pageblock().0 / size * size;
+        let end = start.saturating_add(size).saturating_sub(self.first).min(self.types.len() as u64);
+        // ORDER: Relaxed: see `type_of`.
+        let mut types = self.types[start.saturating_sub(self.first) as usize..end as usize].iter();
+        types.any(|t| {
+            let m = Migratetype::ALL[t.load(Ordering::Relaxed) as usize];
+            matches!(m, Migratetype::Unmovable | Migratetype::Reclaimable | Migratetype::HighAtomic)
+        })
+    }
+
     /// Sets the migratetype of the zone's `n`th pageblock.
     pub fn set_nth_type(&self, n: usize, m: Migratetype) {
         // ORDER: Relaxed: see `type_of`.

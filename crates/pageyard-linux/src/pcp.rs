@@ -23,6 +23,8 @@ pub struct Pcp {
     /// How lists that are too long give back once a second, and after a free.
     decay: Portions,
     spill: Portions,
+    /// The list that gives first, where the largest blocks go first.
+    largest: Option<usize>,
     /// Above it the lists spill.
     high: u64,
     /// `FreeFactor`: how often the batch given back has doubled. `Auto`: how often the batch taken has.
@@ -97,6 +99,8 @@ pub enum Turns {
     Whole,
     /// A block, and one more for each empty list passed before it; everything if it is the only one.
     Growing,
+    /// All it has, and the list before it is next: that of smaller blocks.
+    Largest,
 }
 
 /// Returns the list that serves a request, if any: a request that gets none bypasses the lists.
@@ -127,6 +131,7 @@ impl Pcp {
             keeps_batch: config.pcp_free_high_batch,
             decay: config.pcp_decay,
             spill: config.pcp_spill,
+            largest: config.pcp_owners.then(|| config.pcp_lists() - 1),
             high: limits.high_min,
             factor: 0,
             free_count: 0,
@@ -183,6 +188,11 @@ impl Pcp {
     /// Sets the limit above which lists spill, within its bounds.
     pub fn set_high(&mut self, high: u64) {
         self.high = clamp(high, self.limits.high_min, self.limits.high_max);
+    }
+
+    /// Returns whether lists that hold `held` frames have room for `more` below their limit.
+    pub fn has_room(&self, held: u64, more: u64) -> bool {
+        held + more <= self.high
     }
 
     /// Notes a request.
@@ -283,10 +293,11 @@ impl Pcp {
     /// The order of `free_pcppages_bulk`.
     #[inline]
     fn spill(&self, frames: u64, list: usize, portions: Portions) -> Spill {
-        let (first, turns) = match self.policy {
+        let (first, turns) = match (self.largest, self.policy) {
+            (Some(largest), _) => (largest, Turns::Largest),
             // 4.x starts with the list after the first one, whatever was freed.
-            PcpPolicy::Classic => (1, Turns::Growing),
-            PcpPolicy::FreeFactor | PcpPolicy::Auto => (list, Turns::Whole),
+            (None, PcpPolicy::Classic) => (1, Turns::Growing),
+            (None, PcpPolicy::FreeFactor | PcpPolicy::Auto) => (list, Turns::Whole),
         };
         let step = if portions == Portions::AtOnce { u64::MAX } else { self.limits.batch };
         Spill { frames, step, first, turns, recheck: false }

@@ -9,7 +9,7 @@ use crate::pcp::{Listed, Spill};
 use crate::place::FreeObserver;
 use crate::tag::Tag;
 use crate::zone::Zone;
-use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneKind};
+use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneKind};
 
 impl Zone {
     /// Takes a block from a CPU's list, filling it from the zone first if it is empty: the block freed last, or, for
@@ -45,7 +45,7 @@ impl Zone {
         cold: bool,
         config: &Config,
     ) -> Option<Pfn> {
-        if pages.lists.is_empty(from) {
+        if pages.lists.is_empty(from) && !(self.owners.exist() && self.split_listed(pages, from)) {
             self.refill(pages, from, m, effort, config);
         }
         pages.lists.take(from, if cold { End::Tail } else { End::Head })
@@ -62,6 +62,7 @@ impl Zone {
         }
         let Some(mut locked) = self.lock_for(effort) else { return };
         let mut found = Found::default();
+        let blocks = if self.owners.exist() { locked.refill_owned(pages, to, m, blocks) } else { blocks };
         for _ in 0..blocks {
             let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
             self.set_tag(pfn, Tag::Cached(to.order, m));
@@ -69,6 +70,10 @@ impl Zone {
             pages.counts.refilled += to.order.frames().0;
         }
         pages.counts.refills += 1;
+        drop(locked);
+        if self.owners.exist() && pages.lists.is_empty(to) {
+            self.split_listed(pages, to);
+        }
     }
 
     /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if the list holds too
@@ -110,6 +115,9 @@ impl Zone {
     #[inline(never)]
     fn spill<W: FreeObserver>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         let (mut left, mut gone) = (spill.frames, 0);
+        if self.owners.exist() && left > 0 {
+            self.merge_listed(pages);
+        }
         while left > 0 && pages.lists.held() > 0 {
             let frames = left.min(spill.step);
             left -= frames;
@@ -120,8 +128,9 @@ impl Zone {
 
     fn spill_step<W: FreeObserver>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         let mut locked = self.lock_watched::<W>();
-        pages.counts.drains += 1;
-        let gone = pages.lists.spill(spill, |pfn| {
+        let CpuPages { lists, cpu, returned, counts, .. } = pages;
+        counts.drains += 1;
+        let gone = lists.spill(spill, |pfn| {
             let Tag::Cached(order, with) = self.tag(pfn) else { return None };
             self.set_tag(pfn, Tag::Inside);
             let of = match self.pageblocks.type_of(pfn) {
@@ -130,9 +139,12 @@ impl Zone {
                 _ => with,
             };
             locked.free_one(pfn, order, of, !config.keeps_lists_pure());
+            if self.owners.note_returned(pfn, *cpu) {
+                returned.push(pfn.align_down(PAGEBLOCK_ORDER));
+            }
             Some(order)
         });
-        pages.counts.drained += gone;
+        counts.drained += gone;
         gone
     }
 

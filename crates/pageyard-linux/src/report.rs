@@ -105,6 +105,24 @@ impl LinuxAllocator {
         Some(zone.pageblocks.type_of(at))
     }
 
+    /// Returns how many superpageblocks of `size` pageblocks hold an unmovable or reclaimable pageblock or one of the
+    /// high-order reserve, and how many hold memory at all. One that several zones share counts in each.
+    #[must_use]
+    pub fn tainted(&self, size: u64) -> (u64, u64) {
+        let (mut tainted, mut all) = (0, 0);
+        for zone in &self.zones {
+            let mut last = None;
+            for block in zone.pageblocks.managed() {
+                if last.replace(block.0 / size) != Some(block.0 / size) {
+                    all += 1;
+                    tainted +=
+                        u64::from(zone.pageblocks.is_tainted(block.start().max(zone.span.start), size));
+                }
+            }
+        }
+        (tainted, all)
+    }
+
     /// Returns how often each type fell back to each other type.
     #[must_use]
     pub fn fallbacks(&self) -> Fallbacks {

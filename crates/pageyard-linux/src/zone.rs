@@ -11,6 +11,7 @@ use crate::irq::{Interrupts, Section};
 use crate::late::Late;
 use crate::lock::MeasuredLock;
 use crate::marks::{Marks, Protection};
+use crate::owners::Owners;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
 use crate::place::FreeObserver;
@@ -36,6 +37,8 @@ pub struct Zone {
     pub span: ZoneSpan,
     pub tags: Tags,
     pub pageblocks: Pageblocks,
+    /// Which CPU owns each pageblock, with `pcp_owners`.
+    pub owners: Owners,
     /// Pageblocks with blocks that were freed while the lock was held.
     pub late: Late,
     /// Whether a free block is always on the list of its pageblock's type (6.10 and later).
@@ -43,6 +46,8 @@ pub struct Zone {
     /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every
     /// zone.
     pub splits_late: bool,
+    /// Pageblocks of a superpageblock; 0 for none.
+    pub superpageblock: u64,
     /// Whether free pageblocks of the reserve merge with those of other types.
     pub merges_reserved: bool,
     pub free: Apart<Gauge>,

@@ -8,19 +8,21 @@ mod defrag_mode;
 mod highatomic;
 mod hygiene;
 mod list_sizes;
+mod pcp_buddy;
 mod posting;
 
 pub(super) use posting::{Case, load};
 pub use posting::{Claim, Patch, Series, Side};
 
 /// Every series, in the order of their posting.
-pub const ALL: [Series; 8] = [
+pub const ALL: [Series; 9] = [
     list_sizes::SERIES,
     hygiene::SERIES,
     defrag_mode::SERIES,
     batched_returns::SERIES,
     boost_atomic::SERIES,
     highatomic::SERIES,
+    pcp_buddy::SERIES,
     balance::SERIES,
     defrag_fixes::SERIES,
 ];
