@@ -34,8 +34,8 @@ pub const RUNS: usize = 5;
 /// predicts.
 ///
 /// # Errors
-/// A kernel that the series does not name, a folder without recordings or one that cannot be written. What goes wrong with one kernel is a note,
-/// and the rest of the table is made.
+/// A kernel that the series does not name, a folder without recordings or one that cannot be written. What goes wrong
+/// with one kernel is a note, and the rest of the table is made.
 pub fn run(
     series: &'static Series,
     options: &Options,
