@@ -452,6 +452,21 @@ fn what_is_known_of_contents_is_not_believed_of_a_frame_that_was_used() {
 }
 
 #[test]
+fn a_claim_by_number_does_not_believe_it_either() {
+    explore(2, || {
+        let m = Machine::new(1, false);
+        let whole = m.movable(0, BLOCK).unwrap();
+        m.engine.free_zeroed(&Cx::on(CpuId(0)), whole, Order::of(BLOCK)).unwrap();
+        let used = m.movable(0, 0).unwrap();
+        let t = run(&m, move |m| m.free(1, used, 0));
+        let mine = m.engine.claim_exact(&Cx::on(CpuId(0)), used, Order::ZERO, Migratetype::Movable).is_ok();
+        t.join().unwrap();
+        assert!(!mine || !m.engine.was_zeroed(used), "that frame was written to");
+        m.end([mine.then_some((used, 0))]);
+    });
+}
+
+#[test]
 fn one_frame_of_zeros_does_not_speak_for_its_neighbour() {
     explore(3, || {
         let m = Machine::new(1, false);
