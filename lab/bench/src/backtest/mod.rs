@@ -230,7 +230,7 @@ mod tests {
                 Command::new("cp").arg("-r").arg(SHIPPED).arg(kept.join(name)).status().unwrap().success()
             );
         }
-        let done = run(series, &options, &mut |_, _, _| {}).unwrap();
+        let mut done = run(series, &options, &mut |_, _, _| {}).unwrap();
         assert_eq!(
             (done.recordings.len(), done.score.claims),
             (2, 0),
@@ -238,7 +238,10 @@ mod tests {
         );
         let row = &done.patches[0].claims[0];
         assert!(row.predicted.is_some() && row.measured.is_none());
-        assert!(done.text().contains("nothing was measured"), "{}", done.text());
+        assert!(done.text().contains("nothing was measured") && !done.text().contains("s: replays"));
+        done.patches[0].claims[0].ran_short = true;
+        let text = done.text();
+        assert!(text.contains("\nset_aside        s   less |") && text.contains("\ns: replays"), "{text}");
     }
 
     #[test]

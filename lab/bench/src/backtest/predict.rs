@@ -119,10 +119,7 @@ pub(super) fn predict(
         };
         let decided_by = |reclaim| patch.claims.iter().any(|claim| claim.decided == reclaim);
         let plain = if decided_by(Reclaim::Recorded) { both(Reclaim::Recorded) } else { Vec::new() };
-        // A replay that is short of memory more often frees early, and empties lists: what it counts is no longer what
-        // the same requests make of other rules.
-        let short = Measured::of_pairs(&changes(&plain, |replayed| replayed.short as f64), seed);
-        let ran_short = !plain.is_empty() && short.sign(LEAST_SHORT) != Sign::None;
+        let ran_short = run_short(&plain, seed);
         let own = match ran_short || decided_by(Reclaim::Imitated) {
             true => both(Reclaim::Imitated),
             false => Vec::new(),
@@ -139,6 +136,13 @@ pub(super) fn predict(
         }
     }
     all
+}
+
+/// Returns whether replays with a patch are short of memory more often than those without, or less often. One that is
+/// frees early, and empties lists: what it counts is no longer what the same requests make of other rules.
+fn run_short(pairs: &[(Replayed, Replayed)], seed: u64) -> bool {
+    let short = || Measured::of_pairs(&changes(pairs, |replayed| replayed.short as f64), seed);
+    !pairs.is_empty() && short().sign(LEAST_SHORT) != Sign::None
 }
 
 /// Returns a count of each recording's two replays.
@@ -200,5 +204,24 @@ impl Patch {
         predictions: &'p [Prediction],
     ) -> Option<&'p Prediction> {
         predictions.iter().find(|p| p.patch == self.subject && p.claim == claim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard_replay::what_if::Figures;
+
+    #[test]
+    fn replays_run_short_where_the_interval_of_the_change_has_a_sign() {
+        let run_short = |pairs: &[(u64, u64)]| {
+            let replayed = |short| Replayed { figures: Figures::default(), refused_on_host_too: 0, short };
+            let pairs: Vec<_> = pairs.iter().map(|(a, b)| (replayed(*a), replayed(*b))).collect();
+            run_short(&pairs, 1)
+        };
+        assert!(run_short(&[(25, 530), (30, 400), (0, 610)]) && run_short(&[(530, 25), (400, 30)]));
+        assert!(!run_short(&[(25, 530), (530, 25), (30, 31)]), "they do not agree");
+        assert!(!run_short(&[(3, 4), (3, 4)]), "too few");
+        assert!(!run_short(&[]) && !run_short(&[(7, 7)]));
     }
 }
