@@ -56,8 +56,9 @@ impl Zone {
         let mut may: Vec<Pfn> = pages
             .lists
             .list(list.list)
-            .filter(|pfn| self.tag(block::buddy(*pfn, list.order)) == self.tag(*pfn))
+            // A pageblock that a CPU owns lies in the zone as a whole, and so does the buddy.
             .filter(|pfn| self.owners.of(*pfn) == cpu)
+            .filter(|pfn| self.tag(block::buddy(*pfn, list.order)) == self.tag(*pfn))
             .collect();
         may.sort_unstable();
         let pairs = may.windows(2).filter(|pair| block::buddy(pair[0], list.order) == pair[1]);
