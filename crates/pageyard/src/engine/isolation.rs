@@ -13,20 +13,27 @@ use pageyard_core::units::{CompactorId, PageblockId};
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// [`Internals::isolate`](super::internals::Internals::isolate).
     pub(crate) fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
-        let parts = || self.parts_of(block).filter(|(zone, at)| !zone.pageblocks.frames.state(*at).is_hole());
         if !self.has_cpu(cx.cpu) {
             return false;
         }
-        for (n, (zone, at)) in parts().enumerate() {
+        // Which parts this call has isolated, a bit each (`MAX_ZONES`): one that is a hole now may come online before
+        // the end.
+        let mut mine = 0u64;
+        for (n, (zone, at)) in self.parts_of(block).enumerate() {
+            if zone.pageblocks.frames.state(at).is_hole() {
+                continue;
+            }
             if !zone.pageblocks.isolate(at) {
                 // Where zones share it, all of it or nothing: another call has a part, and restores that itself.
-                parts().take(n).for_each(|(zone, at)| {
+                let isolated = |n: usize| mine >> n & 1 != 0;
+                self.parts_of(block).enumerate().filter(|(n, _)| isolated(*n)).for_each(|(_, (zone, at))| {
                     zone.pageblocks.restore(at);
                 });
                 return false;
             }
+            mine |= 1 << n;
         }
-        parts().next().is_some()
+        mine != 0
     }
 
     /// [`Internals::restore`](super::internals::Internals::restore).

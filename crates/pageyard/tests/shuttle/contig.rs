@@ -4,7 +4,7 @@
 use crate::common::{Block, Machine, PAGEBLOCK, explore_some};
 use crate::compaction::{Owner, Part, calls, compact_all, scattered};
 use pageyard::Migratetype::Movable;
-use pageyard::engine::CmaArea;
+use pageyard::engine::{CmaArea, Internals};
 use pageyard::reclaim::NoHelp;
 use pageyard::{ContigError, CpuId, CpuSet, Cx, Frames, FreeError, Order, PageAllocator, Pfn, RangeFault};
 use shuttle::rand::Rng;
@@ -197,6 +197,28 @@ fn a_pageblock_that_goes_offline_beside_everything_else() {
         o.end(3, held);
     });
     assert!(all.load(Relaxed) > 0, "it was offline in some schedule");
+}
+
+/// A pageblock is isolated while it comes online, or it is not; the answer is that.
+#[test]
+fn a_pageblock_that_comes_online_beside_its_isolation() {
+    let (yes, no) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (isolated, refused) = (yes.clone(), no.clone());
+    explore_some("online and isolation", 10 * SCHEDULES, move || {
+        let m = Machine::new(2, false);
+        let (block, n) = (Pfn(PAGEBLOCK), Frames(PAGEBLOCK));
+        m.engine.offline_range(&cx(0), block, n, &NoHelp).unwrap();
+        let comes = {
+            let m = m.clone();
+            thread::spawn(move || m.engine.online_range(&cx(0), block, n).unwrap())
+        };
+        let is_isolated = m.engine.isolate(&cx(1), block.pageblock());
+        comes.join().unwrap();
+        assert_eq!(m.engine.restore(&cx(1), block.pageblock()), is_isolated);
+        if is_isolated { &yes } else { &no }.fetch_add(1, Relaxed);
+        m.end(Vec::new());
+    });
+    assert!(isolated.load(Relaxed) > 0 && refused.load(Relaxed) > 0, "both answers came");
 }
 
 /// Two owners of one area, beside movable requests that are served from it.
