@@ -144,13 +144,13 @@ impl LinuxAllocator {
             return 0;
         }
         let cpu = zone.owners.lists_for(pfns[0], cx.cpu.index());
+        let same = zone.owners.run_for(pfns, &zone.span, cx.cpu.index());
         let Some(mut entered) = zone.enter(cpu, &self.config) else { return 0 };
-        let run = pfns.iter().take_while(|pfn| {
+        let run = pfns[..same].iter().take_while(|pfn| {
             let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };
             let of = zone.pageblocks.type_of(**pfn);
             let Some(listed) = list(of) else { return false };
-            if zone.owners.lists_for(**pfn, cx.cpu.index()) != cpu
-                || !matches!(tag, Tag::Allocated(o, _) if o == order)
+            if !matches!(tag, Tag::Allocated(o, _) if o == order)
                 || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(order, of))
             {
                 return false;

@@ -26,6 +26,7 @@ impl Listed {
 impl Zone {
     /// Splits the smallest block of its type that is larger than those of an empty list, down to one that the list
     /// takes. Returns whether there was one.
+    #[cold]
     pub fn split_listed(&self, pages: &mut CpuPages, to: Listed) -> bool {
         let larger = to.order.up_to(PAGEBLOCK_ORDER).skip(1).map(|order| to.of_order(order));
         let Some(from) = larger.into_iter().find(|from| !pages.lists.is_empty(*from)) else { return false };
@@ -42,6 +43,7 @@ impl Zone {
 
     /// Merges buddies of pageblocks that the CPU owns, from single frames up to pageblocks. What was freed before and
     /// after its pageblock changed its type stays apart.
+    #[cold]
     pub fn merge_listed(&self, pages: &mut CpuPages) {
         for order in Order::ZERO.up_to(BELOW_PAGEBLOCK) {
             for m in Migratetype::REQUESTED {
@@ -85,6 +87,7 @@ impl Locked<'_> {
     ///
     /// # Linux
     /// `rmqueue_bulk` as posted by J. Weiner in April 2026, phases 0 to 2.
+    #[cold]
     pub(crate) fn refill_owned(
         &mut self,
         pages: &mut CpuPages,

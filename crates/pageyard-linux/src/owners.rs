@@ -48,6 +48,7 @@ impl Owners {
     }
 
     /// Returns the CPU that owns the frame's pageblock.
+    #[cold]
     pub fn of(&self, pfn: Pfn) -> Option<usize> {
         if !self.exist() {
             return None;
@@ -59,6 +60,16 @@ impl Owners {
     #[inline]
     pub fn lists_for(&self, pfn: Pfn, freeing: usize) -> usize {
         if self.exist() { self.of(pfn).unwrap_or(freeing) } else { freeing }
+    }
+
+    /// Returns how many frames from the first on are of the zone and are freed to the same lists.
+    #[inline]
+    pub fn run_for(&self, pfns: &[Pfn], span: &ZoneSpan, freeing: usize) -> usize {
+        if !self.exist() {
+            return pfns.len();
+        }
+        let lists = |pfn: &Pfn| span.spans(*pfn).then(|| self.lists_for(*pfn, freeing));
+        pfns.iter().take_while(|pfn| lists(pfn).is_some() && lists(pfn) == lists(&pfns[0])).count()
     }
 
     /// Gives a pageblock to a CPU. The zone lock is held, as below.

@@ -45,7 +45,7 @@ impl Zone {
         cold: bool,
         config: &Config,
     ) -> Option<Pfn> {
-        if pages.lists.is_empty(from) && !(self.owners.exist() && self.split_listed(pages, from)) {
+        if pages.lists.is_empty(from) {
             self.refill(pages, from, m, effort, config);
         }
         pages.lists.take(from, if cold { End::Tail } else { End::Head })
@@ -55,6 +55,9 @@ impl Zone {
     /// `rmqueue_bulk`.
     #[inline(never)]
     fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
+        if self.owners.exist() && self.split_listed(pages, to) {
+            return;
+        }
         let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
         // The zone serves it from its reserve, and lets that grow.
         if config.highatomic_growth != HighatomicGrowth::Served && effort.is_highatomic(to.order) {
