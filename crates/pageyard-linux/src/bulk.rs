@@ -143,8 +143,7 @@ impl LinuxAllocator {
         if list(zone.pageblocks.type_of(pfns[0])).is_none() {
             return 0;
         }
-        let cpu = zone.owners.lists_for(pfns[0], cx.cpu.index());
-        let same = zone.owners.run_for(pfns, &zone.span, cx.cpu.index());
+        let (cpu, same) = zone.owners.run_for(pfns, &zone.span, cx.cpu.index());
         let Some(mut entered) = zone.enter(cpu, &self.config) else { return 0 };
         let run = pfns[..same].iter().take_while(|pfn| {
             let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };

@@ -110,9 +110,10 @@ knobs! {
         place: Code("order_to_pindex"),
         releases: &[("false", Until(5, 13)), ("true", Since(5, 14))],
     }
-    /// What a CPU gave back of them it takes back first. It claims whole ones while its lists have room for them below
-    /// their limit, splits them in the lists, and owns each until all of it is back in the zone. Below that it takes
-    /// the largest blocks that it needs. Buddies merge in their owner's lists before those give back, largest first.
+    /// A refill first takes back the parts of its CPU's own pageblocks that went to the zone, then claims whole
+    /// pageblocks while the lists have room for them below their limit, then takes the largest blocks that it still
+    /// needs. Lists split what they hold. A CPU owns a pageblock until all of it is back in the zone; before its lists
+    /// give back, largest blocks first, buddies merge in them.
     pcp_owners: bool {
         about: "whether CPUs fill their lists with whole pageblocks, to whose owner's lists every CPU frees",
         place: Code("rmqueue_bulk, free_frozen_page_commit, free_pcppages_bulk"),
@@ -120,8 +121,8 @@ knobs! {
         note: "\"mm: page_alloc: per-cpu pageblock buddy allocator\" (J. Weiner, April 2026, \
             20260403194526.477775-1-hannes@cmpxchg.org). Its pages carry a mark by which they merge; here all do that \
             lie in a list of their pageblock's owner. The limit up to which whole pageblocks are claimed, and that the \
-            largest blocks go back first, are readings of it. A CPU whose lists are drained stays an owner. Where lists \
-            have no lock, nobody is one. Merging takes memory of the process, so signal handlers must not call in.",
+            largest blocks go back first, are readings of it. A CPU whose lists are drained keeps its pageblocks. \
+            Lists without a lock own none. Merging allocates, so signal handlers must not call the allocator.",
     }
     pcp_free_high: FreeHigh {
         about: "how many frames freed in a row let a block of order 1 to 3 empty a CPU's lists",

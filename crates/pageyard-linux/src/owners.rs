@@ -18,19 +18,20 @@ const RETURNED: u32 = 1 << 31;
 pub struct Owners {
     /// The number of the zone's first pageblock.
     first: u64,
-    /// The owner's number plus one and [`RETURNED`], or 0; empty where nobody can own one.
+    /// For each pageblock its owner's number plus one, with [`RETURNED`]; 0 without an owner. Empty where `pcp_owners`
+    /// is off.
     words: Vec<AtomicU32>,
 }
 
 // ORDER: Relaxed throughout: a word is written under the zone lock alone. A free reads it without, but then its owner
 // does not change, and it was written before the frame was handed out.
 impl Owners {
-    /// Makes the owners of a zone whose pageblocks nobody can own.
+    /// Returns the table of a zone whose pageblocks never have owners.
     pub fn none() -> Owners {
         Owners { first: 0, words: Vec::new() }
     }
 
-    /// Makes the owners of a zone whose pageblocks nobody owns yet.
+    /// Returns the table of a zone, without an owner yet.
     pub fn new(span: &ZoneSpan) -> Owners {
         let first = span.start.pageblock().0;
         let count = ((span.end().0 - 1) / PAGEBLOCK_ORDER.frames().0 + 1 - first) as usize;
@@ -62,14 +63,16 @@ impl Owners {
         if self.exist() { self.of(pfn).unwrap_or(freeing) } else { freeing }
     }
 
-    /// Returns how many frames from the first on are of the zone and are freed to the same lists.
+    /// Returns the CPU to whose lists the first frame is freed, and how many from it on are of the zone and go there
+    /// too.
     #[inline]
-    pub fn run_for(&self, pfns: &[Pfn], span: &ZoneSpan, freeing: usize) -> usize {
+    pub fn run_for(&self, pfns: &[Pfn], span: &ZoneSpan, freeing: usize) -> (usize, usize) {
         if !self.exist() {
-            return pfns.len();
+            return (freeing, pfns.len());
         }
-        let lists = |pfn: &Pfn| span.spans(*pfn).then(|| self.lists_for(*pfn, freeing));
-        pfns.iter().take_while(|pfn| lists(pfn).is_some() && lists(pfn) == lists(&pfns[0])).count()
+        let cpu = self.lists_for(pfns[0], freeing);
+        let go_there = |pfn: &&Pfn| span.spans(**pfn) && self.lists_for(**pfn, freeing) == cpu;
+        (cpu, pfns.iter().take_while(go_there).count())
     }
 
     /// Gives a pageblock to a CPU. The zone lock is held, as below.

@@ -178,8 +178,8 @@ fn without_room_for_a_pageblock_a_refill_takes_the_largest_blocks_it_needs_and_o
     give_by(&a, &OTHER, got.into_iter().map(Pfn));
     assert_eq!([held(&a, 0), held(&a, 1)], [0, 3]);
     sound(&a);
-    // What nobody owns does not merge in the lists: of 12 frames 9 go back, three times three. Merged they were a block
-    // of four, three of two and two frames, and four, four and three would go back.
+    // Frames of pageblocks without an owner do not merge in the lists: of 12 frames 9 go back, three at a time. If they
+    // did, they would be one block of four, three of two and two frames, and four, four and three would go back.
     let a = normal(FRAMES, &learning("true"));
     let mut got: Vec<Pfn> = (0..12).map(|_| take(&a, 0, Movable)).collect();
     give_by(&a, &OTHER, got.iter().copied());

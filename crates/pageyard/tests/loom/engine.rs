@@ -436,33 +436,31 @@ fn an_exact_claim_against_a_claim_that_the_engine_chooses() {
     });
 }
 
-#[test]
-fn what_is_known_of_contents_is_not_believed_of_a_frame_that_was_used() {
-    explore(2, || {
+/// Takes a frame of a pageblock known to hold zeros while another CPU frees one that was written to.
+fn take_beside_a_used_frame(take: fn(&Machine, Pfn) -> Option<Pfn>) {
+    explore(2, move || {
         let m = Machine::new(1, false);
         let whole = m.movable(0, BLOCK).unwrap();
         m.engine.free_zeroed(&Cx::on(CpuId(0)), whole, Order::of(BLOCK)).unwrap();
         let used = m.movable(0, 0).unwrap();
         let t = run(&m, move |m| m.free(1, used, 0));
-        let mine = m.movable(0, 0).unwrap();
+        let mine = take(&m, used);
         t.join().unwrap();
-        assert!(mine != used || !m.engine.was_zeroed(mine), "that frame was written to");
-        m.end([with(0, Some(mine))]);
+        assert!(mine != Some(used) || !m.engine.was_zeroed(used), "that frame was written to");
+        m.end([with(0, mine)]);
     });
 }
 
 #[test]
+fn what_is_known_of_contents_is_not_believed_of_a_frame_that_was_used() {
+    take_beside_a_used_frame(|m, _| Some(m.movable(0, 0).unwrap()));
+}
+
+#[test]
 fn a_claim_by_number_does_not_believe_it_either() {
-    explore(2, || {
-        let m = Machine::new(1, false);
-        let whole = m.movable(0, BLOCK).unwrap();
-        m.engine.free_zeroed(&Cx::on(CpuId(0)), whole, Order::of(BLOCK)).unwrap();
-        let used = m.movable(0, 0).unwrap();
-        let t = run(&m, move |m| m.free(1, used, 0));
-        let mine = m.engine.claim_exact(&Cx::on(CpuId(0)), used, Order::ZERO, Migratetype::Movable).is_ok();
-        t.join().unwrap();
-        assert!(!mine || !m.engine.was_zeroed(used), "that frame was written to");
-        m.end([mine.then_some((used, 0))]);
+    take_beside_a_used_frame(|m, used| {
+        let claimed = m.engine.claim_exact(&Cx::on(CpuId(0)), used, Order::ZERO, Migratetype::Movable);
+        claimed.ok().map(|_| used)
     });
 }
 
