@@ -1,7 +1,7 @@
 //! An instance: its size query, its construction.
 
 use super::config::Config;
-use super::geometry::{BLOCK_ORDER, FrameIdx, ZONE_LIMIT};
+use super::geometry::{BLOCK_ORDER, FrameIdx, LINE_WORDS, ZONE_LIMIT};
 use super::map::count::FrameDelta;
 use super::map::cpu_words::{CpuGroups, CpuWords};
 use super::pcp::bias_asks::BiasAsks;
@@ -32,6 +32,10 @@ use pageyard_sync::{A64, Carver, LINE, Metadata, Relaxed};
 /// Counters of one CPU, padded to cache lines.
 const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
 
+/// The word of a CPU's line of efforts that says where it last claimed or released a whole pageblock.
+pub(super) const WHOLE_WORD: usize = 3;
+const _: () = assert!(WHOLE_WORD < LINE_WORDS);
+
 /// How much metadata an instance needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MetadataLayout {
@@ -60,7 +64,7 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) zonelists: Zonelists<'m>,
     pub(crate) counters: CpuGroups<'m>,
     /// One cache line per CPU. Word 0 is the largest search effort so far; words 1 and 2 count blocks that requests
-    /// popped from a list after missing it at first; word 3 is where it last claimed or released a whole pageblock.
+    /// popped from a list after missing it at first; the next is `WHOLE_WORD`.
     pub(crate) efforts: &'m [A64],
     /// Which CPUs ask for pageblocks to be biased to them.
     pub(crate) bias_asks: BiasAsks<'m>,
@@ -129,6 +133,12 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let parts = Self::carve(&mut carver, map, config)?;
         for zone in parts.zones {
             zone.pageblocks.open(map);
+        }
+        // Each CPU begins in its own part of memory. From the first pageblock on, all of them would go on in one cache
+        // line of descriptors and one of the index.
+        for words in parts.efforts.chunks(LINE_WORDS) {
+            // ORDER: Relaxed: whatever publishes the allocator publishes it.
+            words[WHOLE_WORD].store(u64::MAX, Relaxed);
         }
         if map.regions().any(|r| r.managed && r.zeroed) {
             // ORDER: Relaxed: whatever publishes the allocator publishes it.

@@ -112,3 +112,13 @@ fn a_cpu_that_does_not_work_on_it_puts_it_back_on_its_bin() {
     assert!(m.movable(1, 11).is_some());
     m.0.audit().unwrap();
 }
+
+#[test]
+fn cpus_begin_with_pageblocks_far_from_each_other() {
+    let m = Machine::new(64);
+    let (first, other) = (m.movable(0, 9).unwrap(), m.movable(1, 9).unwrap());
+    assert_eq!(first.0.abs_diff(other.0), 32 * BLOCK, "{first} {other}: half of memory apart");
+    // Each goes on where it was.
+    assert_eq!(m.movable(1, 9), Some(Pfn(other.0 + BLOCK)));
+    m.0.audit().unwrap();
+}

@@ -26,9 +26,14 @@ fn steps_of(call: impl FnOnce()) -> u64 {
 }
 
 fn machine() -> OwnedPageyard<TryLock> {
+    machine_with(true)
+}
+
+/// Makes a machine of two CPUs, with lists or without.
+fn machine_with(pcp: bool) -> OwnedPageyard<TryLock> {
     let regions = [Region::managed(Pfn(0), Frames(32 * 512), NodeId(0), ZoneKind::Normal)];
     let watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..WatermarkKnobs::default() };
-    let config = Config { watermark, ..Config::new(2) };
+    let config = Config { pcp, watermark, ..Config::new(2) };
     Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap()
 }
 
@@ -49,4 +54,20 @@ fn a_refused_free_of_zeros_makes_no_later_spill_dearer() {
     }
     let after = steps_of(|| refills_and_spills(&engine));
     assert_eq!(after, usual, "nothing changed by a free that was refused");
+}
+
+#[test]
+fn a_batch_of_as_many_pageblocks_as_a_cpu_works_on_costs_what_single_blocks_cost() {
+    let engine = machine_with(false);
+    let request = Request::new(Order::of(8), Migratetype::Movable);
+    let batch = |blocks: usize| {
+        let taken: Vec<_> = (0..blocks).map(|_| engine.alloc(&CX, &request).unwrap()).collect();
+        taken.into_iter().for_each(|pfn| engine.free(&CX, pfn, request.order).unwrap());
+    };
+    // The first time, it begins pageblocks.
+    batch(8);
+    let two = steps_of(|| batch(2));
+    let eight = steps_of(|| batch(8));
+    // Each pageblock but the first is looked for in the slots of those before it.
+    assert!(eight < 4 * two + 60, "two blocks take {two} steps, eight {eight}");
 }

@@ -5,7 +5,7 @@ use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, PAGEBLOCK};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::yard::Pageyard;
+use crate::engine::yard::{Pageyard, WHOLE_WORD};
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::{Mark, wants_highatomic};
 use pageyard_core::allocator::Cx;
@@ -15,10 +15,6 @@ use pageyard_core::observer::Observer;
 use pageyard_core::request::{NodeMask, Request, RequestFlags};
 use pageyard_core::units::{CpuId, Pfn};
 use pageyard_sync::Relaxed;
-
-/// The word of a CPU's line of efforts that says where it last claimed or released a whole pageblock.
-const WHOLE_WORD: usize = 3;
-const _: () = assert!(WHOLE_WORD < LINE_WORDS);
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Claims a pageblock where this CPU last claimed or released one: it is still in its cache.

@@ -28,9 +28,12 @@ impl Pageblocks<'_> {
             let mut emptied = None;
             for block in self.slots(want.cpu, want.ty).iter().filter_map(named) {
                 effort.step();
-                if self.frames.state(block).is_emptied() {
+                let state = self.frames.state(block);
+                if state.is_emptied() {
                     emptied = Some(block);
-                } else if let Some(got) = self.claim_of(block, want, Take::Same, false) {
+                } else if state.serves(want.order)
+                    && let Some(got) = self.claim_of(block, want, Take::Same, false)
+                {
                     return Some(got);
                 }
             }

@@ -175,14 +175,21 @@ impl Pageblocks<'_> {
         self.slots(cpu, ty).iter().any(|slot| named(slot) == Some(block))
     }
 
-    /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
+    /// Returns a slot that names no pageblock that the CPU works on, or one whose pageblock has nothing left.
+    ///
+    /// The latter comes first where the zone is nearly full: what is freed in that pageblock is then on a bin, for all
+    /// CPUs. Elsewhere it comes last: a batch that uses up several pageblocks finds them again when it has freed them.
     pub(crate) fn vacant(&self, cpu: CpuId, ty: Migratetype) -> Option<&A64> {
-        self.slots(cpu, ty).iter().find(|slot| {
-            named(slot).is_none_or(|block| {
-                let state = self.frames.state(block);
-                state.free() == 0 || !state.is_current() || !state.has_type(ty)
-            })
-        })
+        let (mut empty, mut used_up) = (None, None);
+        for slot in self.slots(cpu, ty) {
+            let state = named(slot).map(|block| self.frames.state(block));
+            match state.filter(|state| state.is_current() && state.has_type(ty)) {
+                None => empty = empty.or(Some(slot)),
+                Some(state) if state.free() == 0 => used_up = used_up.or(Some(slot)),
+                Some(_) => {}
+            }
+        }
+        if used_up.is_some() && self.is_nearly_full() { used_up } else { empty.or(used_up) }
     }
 
     /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.

@@ -22,12 +22,12 @@ impl Pageblocks<'_> {
     /// Claims a block as [`Pageblocks::claim_here`] does, from a pageblock that the CPU emptied.
     #[inline(never)]
     pub(super) fn claim_emptied_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<FrameIdx> {
+        let mut blocks = self.slots(cpu, ty).iter().filter_map(named);
+        let block = blocks.find(|block| self.frames.state(*block).is_emptied())?;
         if !self.may_break_wholes(ty, order) {
             return None;
         }
-        let mut blocks = self.slots(cpu, ty).iter().filter_map(named);
-        let reserves = |s: BlockState| s.claim_in_place(order, ty, false);
-        let block = blocks.find(|block| self.frames.update(*block, reserves).is_some())?;
+        self.frames.update(block, |s| s.claim_in_place(order, ty, false))?;
         self.take_here::<true>(block, order)
     }
 
