@@ -335,3 +335,18 @@ fn pages_after_one_at_which_a_callback_panics_stay_in_use_under_their_addresses(
         assert_eq!(free_frames(&yard), before, "{what}");
     }
 }
+
+#[test]
+fn a_bulk_get_by_address_that_runs_out_halfway_says_how_many_it_got() {
+    let yard = yard_of(1024);
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let mut addresses = vec![PhysAddr(0); 2 * before as usize];
+    let got = consumer.get_raw_bulk(&HERE, &mut addresses).expect("as many as there are");
+    assert!((1..addresses.len()).contains(&got), "{got} of {before} frames");
+    assert!(matches!(consumer.get_raw_bulk(&HERE, &mut addresses[got..]), Err(GetError::Alloc(_))));
+    addresses[..got].iter().for_each(|at| pool.put_raw(&THERE, *at).unwrap());
+    assert_eq!((consumer.close(&HERE), free_frames(&yard)), (0, before), "each is known by its address");
+}

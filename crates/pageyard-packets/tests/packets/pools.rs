@@ -644,6 +644,24 @@ fn pages_that_somebody_was_moving_when_he_was_killed_are_recovered() {
 }
 
 #[test]
+fn what_is_recovered_keeps_its_mapping_and_goes_into_the_ring() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    let table = UseTable::owned(UseTable::frames_of(&*yard), Values::Kept).unwrap();
+    let pool = PagePool::owned(&*yard, &table, ring_of(64), Device::default()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    for _ in 0..7 {
+        std::mem::forget(consumer.get(&HERE).unwrap());
+    }
+    let pages = pool.pages();
+    // SAFETY: no one has a page, and nothing else runs.
+    assert_eq!(unsafe { consumer.recover(&HERE) }, 7);
+    assert_eq!((pool.stats().in_ring, pool.pages()), (7, pages), "none went to the allocator");
+    assert_eq!((consumer.close(&HERE), free_frames(&yard)), (0, before));
+    assert!(pool.map().mapped.lock().unwrap().is_empty(), "all were unmapped in the end");
+}
+
+#[test]
 fn an_address_without_a_mark_becomes_the_page_again_and_nothing_else_takes_it() {
     let yard = yard_of(4096);
     let before = free_frames(&yard);
