@@ -269,7 +269,7 @@ pub fn page(runs: &[Kept]) -> String {
     let more = || later(runs);
     if more().next().is_some() {
         text.push_str("\n## On other machines\n\n");
-        text.push_str("The verdicts of a second run, where they are not those above.\n");
+        text.push_str("The verdicts of later runs, where they are not those above.\n");
     }
     for (first, kept) in more() {
         let (all, others) = first.beside(kept);
