@@ -517,6 +517,13 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_computed_is_a_number_or_none() {
+        for (number, value) in [(0, Some(0)), (7, Some(7)), (u64::MAX, None)] {
+            assert_eq!((<Option<u64> as Typed>::of(number), value.number()), (value, number));
+        }
+    }
+
+    #[test]
     fn releases_are_compared_as_numbers() {
         use Releases::{Between, Since, Until};
         assert!(Since(4, 7).contain(Version(4, 10)) && !Until(4, 7).contain(Version(4, 10)));

@@ -183,6 +183,12 @@ mod tests {
     }
 
     #[test]
+    fn a_set_is_empty_until_a_node_is_in_it() {
+        assert_eq!((nodes(&[]).is_empty(), nodes(&[]).len()), (true, 0));
+        assert_eq!((nodes(&[200, 3, 3]).is_empty(), nodes(&[200, 3, 3]).len()), (false, 2));
+    }
+
+    #[test]
     fn cpus_without_a_table_are_dealt_out_in_equal_shares() {
         let home = |cpu, cpus, of: &[u8]| Topology::default().home(CpuId(cpu), cpus, nodes(of)).0;
         assert_eq!([0, 1, 2, 3].map(|cpu| home(cpu, 4, &[3, 7])), [3, 3, 7, 7]);
