@@ -35,7 +35,8 @@ impl Alone {
     fn new(frames: u64, cpus: u32) -> Option<Alone> {
         let (classing, _) = Classing::simple(cpus as usize);
         let size = LLFree::metadata_size(&classing, frames as usize);
-        let meta = MetaData { local: buffer(size.local), trees: buffer(size.trees), lower: buffer(size.lower) };
+        let meta =
+            MetaData { local: buffer(size.local), trees: buffer(size.trees), lower: buffer(size.lower) };
         LLFree::new(frames as usize, Init::FreeAll, &classing, meta).ok().map(Alone)
     }
 

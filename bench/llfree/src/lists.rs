@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Orders that have lists.
 const ORDERS: [u32; 5] = [0, 1, 2, 3, 9];
-/// The part of memory that the lists of an order may hold, on all CPUs together: as much as Linux's default gives all
-/// of a zone's lists, its low watermark, at some gibibytes.
+/// The lists of an order, on all CPUs together, hold at most this part of memory: about a zone's low watermark, as in
+/// Linux.
 const SHARE: u64 = 256;
 
 /// How many blocks a CPU has in a list, on a cache line of its own.
@@ -46,13 +46,17 @@ impl Listed {
     }
 
     fn list(&self, order: u32) -> Option<&List> {
-        self.lists.get(if order == 9 { 4 } else { order as usize }).filter(|_| order < 4 || order == 9)
+        match order {
+            0..=3 => Some(&self.lists[order as usize]),
+            9 => Some(&self.lists[4]),
+            _ => None,
+        }
     }
 
     #[inline]
     pub fn take(&self, cpu: u32, order: u32) -> Option<u64> {
         let Some(list) = self.list(order) else { return self.alone.take(cpu, order) };
-        // A CPU's number is one thread's at a time, so nobody else writes this.
+        // One thread at a time uses a CPU's number, so no other thread writes this.
         let held = &list.held[cpu as usize].0;
         if let Some(block) = list.blocks.pop() {
             held.store(held.load(Relaxed) - 1, Relaxed);
@@ -70,7 +74,7 @@ impl Listed {
         let held = &list.held[cpu as usize].0;
         let mut n = held.load(Relaxed);
         if n >= list.most {
-            for block in (0..(list.most / 8).max(1)).map_while(|_| list.blocks.pop()) {
+            for block in (0..list.most / 8).map_while(|_| list.blocks.pop()) {
                 self.alone.give(cpu, block, order);
                 n -= 1;
             }
