@@ -19,10 +19,25 @@ pub struct Origin {
 pub struct PcpCounts {
     pub taken: Taken,
     pub refills: u64,
-    /// Frames that came with them.
-    pub refilled: u64,
+    pub refilled: Moved,
     pub drains: u64,
-    pub drained: u64,
+    pub drained: Moved,
+}
+
+/// Blocks that went from a zone to a CPU's list, or back.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Moved {
+    pub blocks: u64,
+    pub frames: u64,
+}
+
+impl Moved {
+    /// Counts a block.
+    #[inline]
+    pub fn count(&mut self, order: Order) {
+        self.blocks += 1;
+        self.frames += order.frames().0;
+    }
 }
 
 /// Frames allocated and freed, and where they came from.

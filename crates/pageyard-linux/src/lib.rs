@@ -108,4 +108,5 @@ pub use nolock::NolockError;
 pub use numa::NumaStats;
 pub use one_by_one::OneByOne;
 pub use posted::Posted;
+pub use report::ListedBlocks;
 pub use tag::MAX_PAGE_ORDER;

@@ -122,7 +122,7 @@ impl Locked<'_> {
     fn list(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn, m: Migratetype) {
         self.zone.set_tag(pfn, Tag::Cached(to.order, m));
         pages.lists.put(to, pfn, End::Tail);
-        pages.counts.refilled += to.order.frames().0;
+        pages.counts.refilled.count(to.order);
     }
 
     /// Takes back the blocks that are large enough of pageblocks of a type that the CPU owns and gave parts of back,

@@ -70,7 +70,7 @@ impl Zone {
             let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
             self.set_tag(pfn, Tag::Cached(to.order, m));
             pages.lists.put(to, pfn, End::Tail);
-            pages.counts.refilled += to.order.frames().0;
+            pages.counts.refilled.count(to.order);
         }
         pages.counts.refills += 1;
         drop(locked);
@@ -145,9 +145,10 @@ impl Zone {
             if self.owners.note_returned(pfn, *cpu) {
                 returned.push(pfn.align_down(PAGEBLOCK_ORDER));
             }
+            counts.drained.blocks += 1;
             Some(order)
         });
-        counts.drained += gone;
+        counts.drained.frames += gone;
         gone
     }
 

@@ -9,6 +9,15 @@ use pageyard_core::{
 };
 use std::sync::atomic::Ordering;
 
+/// Blocks that went between zones and per-CPU lists.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ListedBlocks {
+    /// To a list.
+    pub refilled: u64,
+    /// Back to a zone.
+    pub drained: u64,
+}
+
 impl LinuxAllocator {
     /// Counts up what all zones and lists have seen.
     pub(crate) fn stats(&self) -> Stats {
@@ -47,9 +56,9 @@ impl LinuxAllocator {
             for pcp in &zone.pcps {
                 let c = pcp.lock().counts;
                 s[Counter::PcpRefill] += c.refills;
-                s[Counter::PcpRefillPages] += c.refilled;
+                s[Counter::PcpRefillPages] += c.refilled.frames;
                 s[Counter::PcpDrain] += c.drains;
-                s[Counter::PcpDrainPages] += c.drained;
+                s[Counter::PcpDrainPages] += c.drained.frames;
             }
         }
         let lock = self.lock_stats();
@@ -132,6 +141,23 @@ impl LinuxAllocator {
             for (row, counts) in sum.iter_mut().zip(locked.inner.counts.fallbacks) {
                 row.iter_mut().zip(counts).for_each(|(a, b)| *a += b);
             }
+        }
+        sum
+    }
+
+    /// Returns how many blocks went from zones to per-CPU lists, and how many back. [`Counter::PcpRefillPages`] and
+    /// [`Counter::PcpDrainPages`] count their frames.
+    ///
+    /// # Linux
+    /// Events `mm_page_alloc_zone_locked`, of which there is one for a block that goes to no list, too, and
+    /// `mm_page_pcpu_drain`.
+    #[must_use]
+    pub fn listed_blocks(&self) -> ListedBlocks {
+        let mut sum = ListedBlocks::default();
+        for pcp in self.zones.iter().flat_map(|zone| &zone.pcps) {
+            let counts = pcp.lock().counts;
+            sum.refilled += counts.refilled.blocks;
+            sum.drained += counts.drained.blocks;
         }
         sum
     }

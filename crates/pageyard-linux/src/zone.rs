@@ -94,7 +94,7 @@ impl Zone {
     /// Returns how many frames have come back to the zone so far, those that CPUs' lists keep not counted.
     pub fn came_back(&self) -> u64 {
         let direct = self.lock().inner.counts.taken.pgfree;
-        direct + self.pcps.iter().map(|p| p.lock().counts.drained).sum::<u64>()
+        direct + self.pcps.iter().map(|p| p.lock().counts.drained.frames).sum::<u64>()
     }
 
     /// Returns the frames that are free in whole pageblocks.

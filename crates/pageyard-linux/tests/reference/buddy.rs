@@ -2,10 +2,10 @@
 
 use crate::common::{CX, bare, blocks, give, normal, sound, take};
 use pageyard_core::{
-    Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region,
-    ZoneId, ZoneKind,
+    Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn,
+    Region, ZoneId, ZoneKind,
 };
-use pageyard_linux::{Config, LinuxAllocator};
+use pageyard_linux::{Config, LinuxAllocator, ListedBlocks};
 
 /// Orders 4 to 8 are never in per-CPU lists, so these tests see the buddy system itself.
 const O: u8 = 4;
@@ -82,6 +82,16 @@ fn claiming_a_frame_splits_around_it_and_freeing_it_heals() {
 }
 
 #[test]
+fn blocks_between_lists_and_zones_are_counted_beside_their_frames() {
+    let a = normal(1 << 18, &bare(Config::linux_6_1()));
+    take(&a, 3, Movable);
+    a.drain(CpuSet::All);
+    let frames = [Counter::PcpRefillPages, Counter::PcpDrainPages].map(|c| a.stats()[c]);
+    assert_eq!(frames, [56, 48], "seven blocks of eight frames, of which one was handed out");
+    assert_eq!(a.listed_blocks(), ListedBlocks { refilled: 7, drained: 6 });
+}
+
+#[test]
 fn a_refill_takes_a_batch_in_one_go_and_hands_it_out_in_order() {
     let a = normal(1 << 18, &bare(Config::linux_6_1()));
     assert_eq!(take(&a, 0, Movable), Pfn(0));
@@ -91,6 +101,7 @@ fn a_refill_takes_a_batch_in_one_go_and_hands_it_out_in_order() {
         assert_eq!(take(&a, 0, Movable), Pfn(expected));
     }
     assert_eq!([Counter::PcpRefill, Counter::PcpRefillPages].map(|c| a.stats()[c]), [1, 63]);
+    assert_eq!(a.listed_blocks(), ListedBlocks { refilled: 63, drained: 0 });
     give(&a, Pfn(5), 0);
     assert_eq!(take(&a, 0, Movable), Pfn(5), "what was freed last is hottest");
     a.free_cold(&CX, Pfn(6), Order::ZERO).unwrap();

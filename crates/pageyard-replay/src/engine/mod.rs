@@ -16,7 +16,7 @@ pub use spec::{EngineSpec, JUDGED};
 use pageyard::{
     CpuId, CpuSet, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, ZoneId, ZoneStats,
 };
-use pageyard_linux::LinuxAllocator;
+use pageyard_linux::{LinuxAllocator, ListedBlocks};
 
 /// An engine that can be brought into a recorded state and do background work.
 pub trait ReplayEngine: PageAllocator {
@@ -55,6 +55,11 @@ pub trait ReplayEngine: PageAllocator {
     /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
     /// fallbacks without their types.
     fn fallbacks(&self) -> Option<Fallbacks>;
+
+    /// Returns how many blocks went between zones and per-CPU lists; `None` where the engine counts frames alone.
+    fn listed_blocks(&self) -> Option<ListedBlocks> {
+        None
+    }
 
     /// Returns the type of a pageblock; `None` where there is no such pageblock, or the engine does not say.
     fn pageblock_migratetype(&self, _: PageblockId) -> Option<Migratetype> {
@@ -130,6 +135,10 @@ impl ReplayEngine for LinuxAllocator {
 
     fn fallbacks(&self) -> Option<Fallbacks> {
         Some(LinuxAllocator::fallbacks(self))
+    }
+
+    fn listed_blocks(&self) -> Option<ListedBlocks> {
+        Some(LinuxAllocator::listed_blocks(self))
     }
 
     fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {

@@ -19,6 +19,7 @@ use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
 use pageyard::{AuditError, Census, Counter, Frames, Migratetype, Stats, ZoneStats};
+use pageyard_linux::ListedBlocks;
 use pageyard_trace::document::as_map;
 use pageyard_trace::{Document, Trace, Trust};
 use serde::{Serialize, Serializer};
@@ -233,6 +234,9 @@ pub struct EngineReport {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<BTreeMap<String, u64>>"))]
     pub fallbacks: Option<Fallbacks>,
+    /// Blocks that went between zones and per-CPU lists; `None` where the engine counts frames alone.
+    #[serde(skip)]
+    pub listed_blocks: Option<ListedBlocks>,
     /// The low watermarks of all zones together, in frames.
     pub low_watermark_frames: u64,
     /// The fewest free frames of any sample.

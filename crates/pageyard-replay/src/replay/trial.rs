@@ -180,6 +180,7 @@ impl<'a> Run<'a> {
             served_elsewhere: totals.served_elsewhere,
             splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
+            listed_blocks: self.engine.listed_blocks(),
             distance: distance::compared(host, baselines, over_time, &end),
             migrated: self.migrated,
             moves: self.migrated.map(|migrated| MoveCounts::new(&counts, migrated, hidden)),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Blocks that went from per-CPU lists to zones: events `mm_page_pcpu_drain`; in a replay, frames.
+    /// Blocks that went from per-CPU lists to zones: events `mm_page_pcpu_drain`.
     Drained,
     /// Frames in per-CPU lists at the end: `zoneinfo`.
     Listed,
@@ -38,7 +38,7 @@ pub enum Figure {
     /// Requests for 8 frames that got nothing: events `mm_page_alloc` of order 3 without a frame.
     EightRefused,
     /// Blocks that came from zones, into per-CPU lists or to a caller: events `mm_page_alloc_zone_locked`; in a replay,
-    /// frames that came into lists.
+    /// those that came into lists.
     Refilled,
     /// Times that per-CPU lists gave blocks back while the zone's lock was held: calls of `free_pcppages_bulk`.
     Returns,
@@ -127,7 +127,7 @@ impl Figure {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Figure::Drained => "frames drained from per-CPU lists",
+            Figure::Drained => "blocks drained from per-CPU lists",
             Figure::Listed => "frames in per-CPU lists at the end",
             Figure::Fallbacks => "fallbacks to another type",
             Figure::Wakes => "wakes of the background reclaimer",
@@ -195,8 +195,10 @@ impl Figure {
     /// Returns what a replay has for it.
     fn of_replay(self, report: &EngineReport) -> f64 {
         let n = |counter: Counter| report.stats[counter] as f64;
+        // Figures are asked of the reference, which counts blocks.
+        let lists = report.listed_blocks.unwrap_or_default();
         match self {
-            Figure::Drained => n(Counter::PcpDrainPages),
+            Figure::Drained => lists.drained as f64,
             Figure::Listed => report.samples.last().map_or(0.0, |s| s.cached as f64),
             Figure::Fallbacks => n(Counter::Extfrag),
             Figure::Wakes => n(Counter::KswapdWake),
@@ -210,7 +212,7 @@ impl Figure {
             Figure::HugeRefused => report.failures.by_order[9] as f64,
             Figure::Compacted => share(n(Counter::CompactSuccess), n(Counter::CompactStall)),
             Figure::EightRefused => report.failures.by_order[3] as f64,
-            Figure::Refilled => n(Counter::PcpRefillPages),
+            Figure::Refilled => lists.refilled as f64,
             Figure::Returns => n(Counter::PcpDrain),
             Figure::CompactStalls => n(Counter::CompactStall),
             Figure::CompactFailed => n(Counter::CompactFail),
