@@ -3,7 +3,10 @@
 use crate::error::ReplayError;
 use crate::kept::{KeptEvents, KeptReader};
 use pageyard_trace::proctext::Vmstat;
-use pageyard_trace::{Columns, Event, Move, MoveKind, MoveReader, Prefetch, Trace, TraceError};
+use pageyard_trace::{
+    Columns, Event, EventKind, FAILED, Move, MoveKind, MoveReader, Prefetch, Trace, TraceError,
+};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Rows that are foreseen at a time: about as many as a core can wait for memory at once.
@@ -28,6 +31,55 @@ impl Row<'_> {
     }
 }
 
+/// What the recorder itself asked for, where it is left out.
+struct LeftOut<'t> {
+    /// The recorder's threads.
+    threads: &'t [u32],
+    /// The blocks that they got, by their first frames.
+    blocks: HashSet<u64>,
+}
+
+impl LeftOut<'_> {
+    fn of(trace: &Trace) -> LeftOut<'_> {
+        LeftOut { threads: trace.left_out_threads(), blocks: HashSet::new() }
+    }
+
+    /// Returns whether a row is left out: the recorder's requests, and the moves and frees of what it got.
+    #[inline]
+    fn has(&mut self, row: Row<'_>) -> bool {
+        !self.threads.is_empty() && self.note(row)
+    }
+
+    fn note(&mut self, row: Row<'_>) -> bool {
+        match row {
+            Row::Event(event) => {
+                let is_own = self.threads.contains(&event.tid);
+                match event.kind {
+                    EventKind::Free => self.blocks.remove(&event.pfn),
+                    EventKind::Alloc if event.pfn == FAILED => is_own,
+                    // A block that another thread gets was freed, if no row says so.
+                    EventKind::Alloc if !is_own => {
+                        self.blocks.remove(&event.pfn);
+                        false
+                    }
+                    EventKind::Alloc => {
+                        self.blocks.insert(event.pfn);
+                        true
+                    }
+                    _ => is_own,
+                }
+            }
+            Row::Move(row) => {
+                let is_own = row.kind == MoveKind::Move && self.blocks.remove(&row.pfn);
+                if is_own {
+                    self.blocks.insert(row.to);
+                }
+                is_own
+            }
+        }
+    }
+}
+
 /// The totals of reading a trace's rows.
 pub(crate) struct RowsRead {
     /// Frames that the host moved by its own count, where the trace says.
@@ -37,7 +89,8 @@ pub(crate) struct RowsRead {
     pub working: Duration,
 }
 
-/// Hands each row of a trace to `row`, those about moves among the others by their time.
+/// Hands each row of a trace to `row`, those about moves among the others by their time, but for those that are to be
+/// left out.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] where a row cannot be read.
@@ -91,20 +144,26 @@ pub(crate) fn each_row_foreseen<S>(
         None => Events::Decoded(Prefetch::new(trace.events(Columns::All)?)?),
     };
     let mut moves = Moves::of(trace)?;
+    let mut left_out = LeftOut::of(trace);
+    let mut hand_over = |state: &mut S, each: Row<'_>| {
+        if !left_out.has(each) {
+            row(state, each);
+        }
+    };
     let mut batch = Vec::new();
     loop {
         let before = Instant::now();
         let more = reader.next_batch(&mut batch)?;
         reading += before.elapsed();
         if !more {
-            moves.until(u64::MAX, |moved| row(state, Row::Move(moved)))?;
+            moves.until(u64::MAX, |moved| hand_over(state, Row::Move(moved)))?;
             break;
         }
         for events in batch.chunks(FORESEEN) {
             foresee(state, events);
             for event in events {
-                moves.until(event.time_ns, |moved| row(state, Row::Move(moved)))?;
-                row(state, Row::Event(event));
+                moves.until(event.time_ns, |moved| hand_over(state, Row::Move(moved)))?;
+                hand_over(state, Row::Event(event));
             }
         }
         done += batch.len() as u64;

@@ -58,6 +58,9 @@ pub struct Meta {
     /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<String>,
+    /// The threads of the process that recorded, as far as events name them, by their numbers there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorder_threads: Vec<u32>,
     /// Settings of the host that decide about memory, when the recording started, by their names below `/proc/sys`.
     /// After reading they are safe to display.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -107,6 +110,7 @@ impl Meta {
             partial: None,
             memory_end: None,
             moves_by: None,
+            recorder_threads: Vec::new(),
             settings: BTreeMap::new(),
             checksums: BTreeMap::new(),
             gfp_bits: BTreeMap::new(),

@@ -35,6 +35,8 @@ pub(crate) const META: &str = "meta.json";
 #[derive(Clone, Debug)]
 pub struct Trace {
     inner: Arc<Inner>,
+    /// Whether a replay leaves out what the recorder asked for.
+    without_recorder: bool,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Trace {
                         memory_end: OnceLock::new(),
                         sound: Mutex::default(),
                     }),
+                    without_recorder: false,
                 })
             }
             (Some(_), None) => Err(not_a_trace("events.parquet is missing")),
@@ -129,6 +132,20 @@ impl Trace {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Returns this trace with what the recorder itself asked for left out of replays. The readers of its files still
+    /// return every row.
+    #[must_use]
+    pub fn without_recorder(&self) -> Trace {
+        Trace { without_recorder: true, ..self.clone() }
+    }
+
+    /// Returns the threads whose requests a replay leaves out, by their numbers in the events: the recorder's after
+    /// [`Trace::without_recorder`], and otherwise none.
+    #[must_use]
+    pub fn left_out_threads(&self) -> &[u32] {
+        if self.without_recorder { &self.inner.meta.recorder_threads } else { &[] }
     }
 
     /// Returns what `meta.json` says.

@@ -34,6 +34,12 @@ pub(super) fn own_ns() -> u64 {
     nanos(ClockId::ProcessCPUTime)
 }
 
+/// Returns the threads of this process.
+pub(super) fn own_threads() -> Vec<u32> {
+    let listed = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Returns the processor time that this thread has taken.
 pub(super) fn thread_ns() -> u64 {
     nanos(ClockId::ThreadCPUTime)

@@ -299,6 +299,8 @@ impl Running {
         // The second pass lets go what the first one took in.
         self.pass();
         self.pass();
+        // While the thread that writes is still there.
+        self.meta.recorder_threads = self.decoder.numbers_of(&host::own_threads());
         let counted = self.buffers.lost_for_certain();
         let unseen = self.watch.as_mut().map_or(0, MoveProbe::lost);
         let Running {

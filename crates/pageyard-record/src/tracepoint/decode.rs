@@ -256,6 +256,14 @@ impl Decoder {
         self.threads.get(number as usize).copied()
     }
 
+    /// Returns the numbers of those threads of the host that events named so far, lowest first.
+    pub(crate) fn numbers_of(&self, host_threads: &[u32]) -> Vec<u32> {
+        let mut numbers: Vec<u32> =
+            host_threads.iter().filter_map(|tid| self.tids.get(tid)).copied().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// Returns the number that a thread has in the trace.
     #[inline]
     fn renumber(&mut self, tid: u32) -> Option<u32> {

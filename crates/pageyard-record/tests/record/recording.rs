@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pageyard_record::record::{INSIDE_BYTES, Recorded, Recorder, Through};
-use pageyard_trace::{Columns, EventKind, MoveKind, Summary, Trace};
+use pageyard_trace::{Columns, Event, EventKind, MoveKind, Summary, Trace};
 
 /// One recording at a time: their events would be each other's.
 static ONE: Mutex<()> = Mutex::new(());
@@ -63,6 +63,15 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
     assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{version}");
     assert!(meta.gfp_bits.contains_key("__GFP_IO") || meta.gfp_bits.is_empty());
+    // The job is this process's own.
+    let mut own = 0;
+    let mut events = trace.events(Columns::All).unwrap();
+    let mut batch = Vec::new();
+    while events.next_batch(&mut batch).unwrap() {
+        let of_recorder = |e: &&Event| e.kind == EventKind::Alloc && meta.recorder_threads.contains(&e.tid);
+        own += batch.iter().filter(of_recorder).count();
+    }
+    assert!(own >= 20_000 && own as u64 <= summary.allocs.count, "{own} by {:?}", meta.recorder_threads);
     let (before, after) = (meta.before.as_ref().unwrap(), meta.after.as_ref().unwrap());
     assert!(before.buddyinfo.contains("zone") && after.vmstat.contains("nr_free_pages"));
     let map = trace.before().unwrap().unwrap();

@@ -103,6 +103,8 @@ impl Stage {
         progress: &mut dyn FnMut(Progress<'_>, u64, u64),
     ) -> Result<Stage, ReplayError> {
         let started = Instant::now();
+        // Of a recorder that is left out, only the events tell which moves were of its blocks.
+        let again = if trace.left_out_threads().is_empty() { again } else { Readings::One };
         let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
         let mut machine = Machine::read(trace, &mut opening_progress)?;
         let opening = machine.open_for(again, &mut opening_progress)?;

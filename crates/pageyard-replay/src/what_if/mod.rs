@@ -56,7 +56,8 @@ pub struct Replayed {
     pub short: u64,
 }
 
-/// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts.
+/// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts. What the
+/// recorder itself asked for is left out: nobody records the runs that a prediction is about.
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.
@@ -75,7 +76,7 @@ pub fn replayed(
     };
     let options =
         ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
-    let report = replay(trace, &[spec], &options, progress)?;
+    let report = replay(&trace.without_recorder(), &[spec], &options, progress)?;
     match report.engines.first() {
         Some(engine) if engine.is_sound() => Ok(Replayed {
             figures: Figures::of_replay(engine),

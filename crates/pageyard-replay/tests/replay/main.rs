@@ -9,6 +9,7 @@ mod made_up;
 mod moves;
 mod openings;
 mod recorded;
+mod recorder;
 mod refusals;
 mod series;
 mod snapshot_cost;
