@@ -6,12 +6,13 @@ use pageyard::{
     Request, TryLock, ZoneId, ZoneKind, metrics,
 };
 use pageyard_bench::states::{
-    BANK, Level, MOST_OFF, Measured, Memory, State, StateTrace, StatesDocument, follow, make, write_calls,
+    BANK, Level, Load, MOST_OFF, Measured, Memory, State, StateTrace, StatesDocument, follow, make,
+    write_calls,
 };
 use pageyard_linux::LinuxAllocator;
 use pageyard_replay::engine::EngineSpec;
-use pageyard_replay::replay::{ReplayOptions, replay};
-use pageyard_trace::{Summary, Trace};
+use pageyard_replay::replay::{ReplayOptions, Sample, replay};
+use pageyard_trace::{Columns, Event, EventKind, Summary, Trace};
 use std::path::{Path, PathBuf};
 
 /// The least in which every state can be made.
@@ -55,7 +56,7 @@ fn every_state_opens_engines_in_the_degree_that_is_asked_of_it() {
         let opening = StateTrace::of(&make(state, level, GIB, 7).unwrap(), 7).unwrap();
         let measured = opening.measure().unwrap();
         assert!(asked.off(&measured.degree) <= MOST_OFF, "{name}: {asked:?}, {measured:?}");
-        let trace = opening.write(&folder.join(format!("{name}.trace")), &name).unwrap();
+        let trace = opening.write(&folder.join(format!("{name}.trace")), &name, None).unwrap();
         // What any recording is measured by, from the files.
         let read =
             Measured::of(&trace.before().unwrap().unwrap(), &trace.meta().before.as_ref().unwrap().buddyinfo);
@@ -116,7 +117,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
     let files = |name: &str, seed| {
         let path = folder.join(name);
         let memory = make(state, Level::Middle, GIB, seed).unwrap();
-        StateTrace::of(&memory, seed).unwrap().write(&path, "of a test").unwrap();
+        StateTrace::of(&memory, seed).unwrap().write(&path, "of a test", None).unwrap();
         let names = ["meta.json", "events.parquet", "before.parquet", "free_lists.parquet"];
         (names.map(|name| std::fs::read(path.join(name)).unwrap()), calls(&memory))
     };
@@ -131,7 +132,7 @@ fn a_recorded_host_gives_a_state_with_its_huge_frames() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-files.trace");
     let trace = Trace::open(&path).unwrap();
     let snapshot = trace.before().unwrap().unwrap();
-    let memory = Memory::recorded(&snapshot).unwrap();
+    let (memory, places) = Memory::recorded(&snapshot, &Load::pageblocks(&trace).unwrap()).unwrap();
     let measured = StateTrace::of(&memory, 1).unwrap().measure().unwrap();
     let kept = pageyard_trace::Pageblocks::of(&memory.snapshot());
     let host = pageyard_trace::Pageblocks::of(&snapshot);
@@ -139,6 +140,49 @@ fn a_recorded_host_gives_a_state_with_its_huge_frames() {
     assert_eq!(kept.count(pageyard_trace::Spoiler::Slab), host.count(pageyard_trace::Spoiler::Slab));
     let engine = linux(memory.frames().as_bytes());
     assert_eq!(follow(&engine, &calls(&memory)).unwrap().measure(&engine).unwrap(), measured);
+
+    // It goes on as the host did: the same frames come and go.
+    let state = StateTrace::of(&memory, 1).unwrap();
+    let path = folder("load").join("files.trace");
+    let loaded = state.write(&path, "of a test", Some(&Load::of(&trace, &places))).unwrap();
+    assert_eq!(loaded.rows().unwrap(), trace.rows().unwrap());
+    assert!(loaded.moves().unwrap().is_some() && loaded.meta().gfp_bits == trace.meta().gfp_bits);
+    let (mut events, mut batch, mut taken) = (loaded.events(Columns::All).unwrap(), Vec::new(), 0);
+    while events.next_batch(&mut batch).unwrap() {
+        taken += batch.iter().map(frames_taken).sum::<i64>();
+    }
+    let engines = EngineSpec::parse_all(&["linux-6.1"], &[]).unwrap();
+    let report = replay(&loaded, &engines, &ReplayOptions::default(), &mut |_, _, _| ()).unwrap();
+    let engine = &report.engines[0];
+    assert!(engine.is_sound(), "{engine}");
+    let free = |s: &Sample| (s.free + s.cached) as i64;
+    let fewer = free(&engine.samples[0]) - engine.samples.last().map_or(0, free);
+    assert!(taken.abs() > 1024 && (taken - fewer).abs() < 64, "{taken} frames were taken, {fewer} here");
+}
+
+#[test]
+fn the_state_of_a_guest_that_aged_opens_in_its_own_degree() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/states/guest-6.12-aged.trace");
+    let trace = Trace::open(&path).unwrap();
+    let text = &trace.meta().before.as_ref().unwrap().buddyinfo;
+    let measured = Measured::of(&trace.before().unwrap().unwrap(), text).unwrap().degree;
+    assert!(measured.unusable_index > 0.3 && measured.unmovable_pageblock_share > 0.5, "{measured:?}");
+    let engines = EngineSpec::parse_all(&["pageyard-exclusive", "linux-6.12"], &[]).unwrap();
+    for engine in replay(&trace, &engines, &ReplayOptions::default(), &mut |_, _, _| ()).unwrap().engines {
+        let [(_, blocks)] = &engine.buddyinfo[..] else { panic!("{:?}", engine.buddyinfo) };
+        assert_eq!(metrics::unusable_index(blocks, 9), Some(measured.unusable_index), "{}", engine.name);
+        assert!(engine.audit.is_ok(), "{}", engine.name);
+    }
+}
+
+/// Returns how many frames an event takes from free memory.
+fn frames_taken(event: &Event) -> i64 {
+    let frames = 1 << event.order;
+    match event.kind {
+        EventKind::Alloc if !event.failed() => frames,
+        EventKind::Free => -frames,
+        _ => 0,
+    }
 }
 
 #[test]

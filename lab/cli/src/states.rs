@@ -2,14 +2,15 @@
 
 use clap::Args;
 use pageyard_bench::states::{
-    BANK, Level, MOST_OFF, Memory, State, StateRow, StateTrace, StatesDocument, make, write_calls,
+    BANK, Level, Load, MOST_OFF, Memory, Places, State, StateRow, StateTrace, StatesDocument, make,
+    write_calls,
 };
 use pageyard_cli::output::{Failure, show};
 use pageyard_cli::size;
 use pageyard_trace::{Trace, shown};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Makes a named state of fragmented memory in one of three degrees, and measures it.
 ///
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// states.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard-lab states\n  pageyard-lab states slab-scatter --degree high --memory 4G --out high.trace\n  pageyard-lab states --from data/traces/build.trace --at end --calls build.calls"
+    after_help = "Examples:\n  pageyard-lab states\n  pageyard-lab states slab-scatter --degree high --memory 4G --out high.trace\n  pageyard-lab states --from data/traces/build.trace --at end --calls build.calls\n  pageyard-lab states --from data/traces/build.trace --load --out again.trace"
 )]
 pub struct States {
     /// The state
@@ -45,11 +46,15 @@ pub struct States {
     #[arg(long, value_name = "WHEN", value_parser = ["start", "end"], default_value = "start", requires = "from")]
     at: String,
 
+    /// Add what the recorded host did next: the events about memory that is part of the state
+    #[arg(long, requires_all = ["from", "out"])]
+    load: bool,
+
     /// Without a name: make every state in every degree, and measure it
     #[arg(long, conflicts_with_all = ["name", "from", "degree"])]
     measure: bool,
 
-    /// Write it as a recording without events
+    /// Write it as a recording, without events unless there is a load
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
@@ -67,6 +72,12 @@ fn level(text: &str) -> Result<Level, String> {
 impl States {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Result<(), Failure> {
+        if self.load && self.at == "end" {
+            return Err(Failure(
+                "a recording has the load that followed its start, not its end; leave out --at".to_owned(),
+            ));
+        }
+        let mut host = None;
         let (memory, mut row, title) = match (&self.name, &self.from) {
             (Some(name), _) => {
                 let state = State::find(name)?;
@@ -74,7 +85,12 @@ impl States {
                 let memory = make(state, self.degree, self.memory, self.seed)?;
                 (memory, StateRow::listed(state, self.degree), title)
             }
-            (None, Some(from)) => recorded(from, &self.at)?,
+            (None, Some(from)) => {
+                let trace = Trace::open(from)?;
+                let (memory, places, title) = recorded(&trace, &self.at)?;
+                host = Some((trace, places));
+                (memory, StateRow::recorded(), title)
+            }
             (None, None) => {
                 if self.out.is_some() || self.calls.is_some() {
                     let known: Vec<&str> = BANK.iter().map(|state| state.name).collect();
@@ -93,7 +109,8 @@ impl States {
             )));
         }
         if let Some(path) = &self.out {
-            trace.write(path, &title)?;
+            let load = host.as_ref().filter(|_| self.load).map(|(trace, places)| Load::of(trace, places));
+            trace.write(path, &title, load.as_ref())?;
         }
         if let Some(path) = &self.calls {
             let fail =
@@ -105,13 +122,13 @@ impl States {
     }
 }
 
-/// Takes the state of a recorded host.
-fn recorded(from: &Path, at: &str) -> Result<(Memory, StateRow, String), Failure> {
-    let trace = Trace::open(from)?;
+/// Takes the state of a recorded host: memory, where it came to lie, and a title.
+fn recorded(trace: &Trace, at: &str) -> Result<(Memory, Places, String), Failure> {
     let snapshot = if at == "end" { trace.after()? } else { trace.before()? };
     let name = shown(trace.name());
     let snapshot = snapshot.ok_or_else(|| {
         Failure(format!("{name} has no snapshot of the {at}; take another recording, or the other --at"))
     })?;
-    Ok((Memory::recorded(&snapshot)?, StateRow::recorded(), format!("of {name} at the {at}")))
+    let (memory, places) = Memory::recorded(&snapshot, &Load::pageblocks(trace)?)?;
+    Ok((memory, places, format!("of {name} at the {at}")))
 }

@@ -1,10 +1,11 @@
 //! Frames, and what each holds.
 
 use crate::error::BenchError;
-use pageyard::{Frames, Migratetype, PAGEBLOCK_ORDER, Pfn};
+use pageyard::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, PageblockId, Pfn};
 use pageyard_trace::contents::pageblocks::each;
 use pageyard_trace::text::size;
 use pageyard_trace::{FrameKind, Run, Snapshot, Spoiler};
+use std::collections::BTreeSet;
 
 /// Frames of a pageblock.
 pub(super) const BLOCK: u64 = PAGEBLOCK_ORDER.frames().0;
@@ -63,6 +64,63 @@ pub struct Memory {
     frames: Vec<Content>,
 }
 
+/// The places of a recorded host's whole pageblocks in the state taken from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Runs of frames on the host, the first and how many, side by side in the state.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Places {
+    /// Finds the pageblocks that are there as a whole, and those that the recording names. Of the others, those that
+    /// hold nothing with a flag are taken for memory that the host gave away, and left out.
+    fn of(snapshot: &Snapshot, named: &BTreeSet<PageblockId>) -> Places {
+        let mut runs = Vec::new();
+        each(snapshot, |alike| {
+            if !matches!(alike.spoiler, Spoiler::Absent | Spoiler::WhollyOther) {
+                runs.push((alike.pfn, alike.blocks * BLOCK));
+                return;
+            }
+            let pageblocks = (0..alike.blocks).map(|n| alike.pfn + n * BLOCK);
+            runs.extend(pageblocks.filter(|p| named.contains(&Pfn(*p).pageblock())).map(|p| (p, BLOCK)));
+        });
+        Places { runs }
+    }
+
+    fn frames(&self) -> u64 {
+        self.runs.iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// Returns where a block of the host lies in the state; `None` where a part of it was left out.
+    #[must_use]
+    pub fn block(&self, pfn: u64, order: Order) -> Option<u64> {
+        let last = order.frames().0 - 1;
+        let first = self.frame(pfn)?;
+        (self.frame(pfn.checked_add(last)?)? == first + last).then_some(first)
+    }
+
+    /// Returns how far into the state a place between the host's frames is: that many of its frames lie below.
+    #[must_use]
+    pub fn border(&self, pfn: u64) -> u64 {
+        let below = |(first, frames): &(u64, u64)| pfn.saturating_sub(*first).min(*frames);
+        FIRST.0 + self.runs.iter().map(below).sum::<u64>()
+    }
+
+    /// Returns where a frame of the host lies in the state; `None` where it was left out.
+    fn frame(&self, pfn: u64) -> Option<u64> {
+        let mut before = FIRST.0;
+        for (first, frames) in &self.runs {
+            if let Some(at) = pfn.checked_sub(*first)
+                && at < *frames
+            {
+                return Some(before + at);
+            }
+            before += frames;
+        }
+        None
+    }
+}
+
 impl Memory {
     /// Returns memory of this many bytes, every frame with this content.
     ///
@@ -79,19 +137,19 @@ impl Memory {
         Ok(Memory { frames: vec![content; frames as usize] })
     }
 
-    /// Takes the pageblocks of a recorded host that are there as a whole, side by side. Those that hold nothing with a
-    /// flag are taken for memory that the host gave away, and left out.
+    /// Takes the pageblocks of a recorded host that are there as a whole, side by side, and says where each came to
+    /// lie. Those that hold nothing with a flag are taken for memory that the host gave away, and left out. A pageblock
+    /// that its events [name](super::Load::pageblocks) is taken in any case; a hole in it is memory that the kernel
+    /// keeps.
     ///
     /// # Errors
     /// [`BenchError::State`] where there is no such pageblock, or too many.
-    pub fn recorded(snapshot: &Snapshot) -> Result<Memory, BenchError> {
-        let mut whole = Vec::new();
-        each(snapshot, |alike| {
-            if !matches!(alike.spoiler, Spoiler::Absent | Spoiler::WhollyOther) {
-                whole.push((alike.pfn, alike.blocks * BLOCK));
-            }
-        });
-        let all = whole.iter().map(|(_, frames)| frames).sum();
+    pub fn recorded(
+        snapshot: &Snapshot,
+        named: &BTreeSet<PageblockId>,
+    ) -> Result<(Memory, Places), BenchError> {
+        let places = Places::of(snapshot, named);
+        let all = places.frames();
         if all == 0 {
             let why =
                 "the snapshot has no whole pageblock; take a recording of a host with more memory".to_owned();
@@ -99,16 +157,19 @@ impl Memory {
         }
         check(all)?;
         let mut taken = Vec::with_capacity(all as usize);
-        for (first, frames) in whole {
+        for &(first, frames) in &places.runs {
             let from = snapshot.runs.partition_point(|run| run.end() <= first);
-            let here = snapshot.runs[from..].iter().take_while(|run| run.pfn < first + frames);
-            for run in here {
+            for run in snapshot.runs[from..].iter().take_while(|run| run.pfn < first + frames) {
                 let frames = run.end().min(first + frames) - run.pfn.max(first);
-                let content = Content { kind: run.kind, locked: run.unevictable };
+                let kind = match run.kind {
+                    FrameKind::None | FrameKind::Reserved => FrameKind::Other,
+                    kind => kind,
+                };
+                let content = Content { kind, locked: run.unevictable };
                 taken.extend(std::iter::repeat_n(content, frames as usize));
             }
         }
-        Ok(Memory { frames: taken })
+        Ok((Memory { frames: taken }, places))
     }
 
     /// Returns how many frames there are.
@@ -189,23 +250,48 @@ mod tests {
             run(3072, 5, FrameKind::Reserved),
             run(3077, 507, FrameKind::Free),
         ];
-        let memory = Memory::recorded(&Snapshot { runs }).unwrap();
+        let snapshot = Snapshot { runs };
+        let (memory, places) = Memory::recorded(&snapshot, &BTreeSet::new()).unwrap();
         let kept: Vec<_> = memory.runs(|content| content.kind).collect();
         use FrameKind::{Anon, Free, PageTable, Slab};
         assert_eq!(kept, [(0, 1, Slab), (1, 1023, Free), (1024, 500, Anon), (1524, 12, PageTable)]);
         assert_eq!(memory.snapshot().end(), FIRST.0 + 3 * BLOCK);
+        let at = |pfn, order| places.block(pfn, Order::of(order)).map(|frame| frame - FIRST.0);
+        assert_eq!(
+            [(512, 9), (1535, 0), (2560, 1), (3071, 0)].map(|(f, o)| at(f, o)),
+            [0, 1023, 1024, 1535].map(Some)
+        );
+        let others = [(0, 0), (511, 0), (1024, 10), (1536, 0), (2559, 0), (3072, 0), (u64::MAX, 1)];
+        assert_eq!(others.map(|(f, o)| at(f, o)), [None; 7]);
+        // Nothing in the one has a flag, and the other has reserved frames, but both are in use.
+        let (memory, places) =
+            Memory::recorded(&snapshot, &BTreeSet::from([PageblockId(4), PageblockId(6)])).unwrap();
+        assert_eq!(memory.frames(), Frames(5 * BLOCK));
+        assert_eq!(
+            [1535, 1536, 2048, 3072].map(|pfn| places.frame(pfn).is_some()),
+            [true, false, true, true]
+        );
+        let last: Vec<_> = memory.runs(|content| content.kind).skip(4).collect();
+        assert_eq!(last, [(2036, 12, PageTable), (2048, 5, FrameKind::Other), (2053, 507, Free)]);
     }
 
     #[test]
     fn memory_that_cannot_be_is_refused_with_the_reason() {
-        let refused = |memory: Result<Memory, BenchError>| memory.unwrap_err().to_string();
+        let refused = |why: BenchError| why.to_string();
         for bytes in [0, 4096, (2 << 20) + 4096] {
-            assert!(refused(Memory::filled(bytes, Content::FREE)).contains("multiple of 2 MiB"), "{bytes}");
+            assert!(
+                refused(Memory::filled(bytes, Content::FREE).unwrap_err()).contains("multiple of 2 MiB"),
+                "{bytes}"
+            );
         }
-        assert!(refused(Memory::filled(1 << 40, Content::FREE)).contains("256.0 GiB are the most"));
+        assert!(
+            refused(Memory::filled(1 << 40, Content::FREE).unwrap_err()).contains("256.0 GiB are the most")
+        );
         let huge = Snapshot { runs: vec![run(0, 1 << 36, FrameKind::Free)] };
-        assert!(refused(Memory::recorded(&huge)).contains("are the most"));
+        assert!(refused(Memory::recorded(&huge, &BTreeSet::new()).unwrap_err()).contains("are the most"));
         let none = Snapshot { runs: vec![run(0, 511, FrameKind::Free), run(512, 512, FrameKind::Other)] };
-        assert!(refused(Memory::recorded(&none)).contains("no whole pageblock"));
+        assert!(
+            refused(Memory::recorded(&none, &BTreeSet::new()).unwrap_err()).contains("no whole pageblock")
+        );
     }
 }

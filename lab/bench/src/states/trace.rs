@@ -1,6 +1,8 @@
-//! Memory as a recording in which nothing happens: every engine, and a kernel in a guest, opens in it.
+//! Memory as a recording: every engine, and a kernel in a guest, opens in it. Nothing happens in it, unless it has the
+//! load that followed on a recorded host.
 
 use super::degree::Measured;
+use super::load::Load;
 use super::memory::{BLOCK, Content, FIRST, Memory};
 use crate::error::BenchError;
 use fastrand::Rng;
@@ -84,15 +86,19 @@ impl StateTrace {
         Measured::of(&self.snapshot, &self.texts.buddyinfo)
     }
 
-    /// Writes the recording. `title` stands where others name a kernel.
+    /// Writes the recording, with the load that followed if there is one. `title` stands where others name a kernel.
     ///
     /// # Errors
     /// [`BenchError::Trace`].
-    pub fn write(&self, path: &Path, title: &str) -> Result<Trace, BenchError> {
-        let writer = TraceWriter::create(path)?;
+    pub fn write(&self, path: &Path, title: &str, load: Option<&Load<'_>>) -> Result<Trace, BenchError> {
+        let mut writer = TraceWriter::create(path)?;
         writer.free_lists(&self.free_lists)?;
         let kernel = format!("no kernel: the state {title}");
-        let meta = Meta { kernel, before: Some(self.texts.clone()), ..Meta::new(CPUS) };
+        let mut meta = Meta { kernel, before: Some(self.texts.clone()), ..Meta::new(CPUS) };
+        if let Some(load) = load {
+            load.write(&mut writer)?;
+            meta = load.meta(meta);
+        }
         Ok(writer.finish(meta, Some(&self.snapshot), None)?)
     }
 }
