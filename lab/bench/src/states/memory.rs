@@ -158,15 +158,18 @@ impl Memory {
         check(all)?;
         let mut taken = Vec::with_capacity(all as usize);
         for &(first, frames) in &places.runs {
+            // A gap between runs stays so.
+            let start = taken.len();
+            taken.resize(start + frames as usize, Content::of(FrameKind::Other));
+            let here = &mut taken[start..];
             let from = snapshot.runs.partition_point(|run| run.end() <= first);
             for run in snapshot.runs[from..].iter().take_while(|run| run.pfn < first + frames) {
-                let frames = run.end().min(first + frames) - run.pfn.max(first);
                 let kind = match run.kind {
                     FrameKind::None | FrameKind::Reserved => FrameKind::Other,
                     kind => kind,
                 };
-                let content = Content { kind, locked: run.unevictable };
-                taken.extend(std::iter::repeat_n(content, frames as usize));
+                let (from, to) = (run.pfn.max(first) - first, run.end().min(first + frames) - first);
+                here[from as usize..to as usize].fill(Content { kind, locked: run.unevictable });
             }
         }
         Ok((Memory { frames: taken }, places))
@@ -248,7 +251,8 @@ mod tests {
             run(2560, 500, FrameKind::Anon),
             run(3060, 12, FrameKind::PageTable),
             run(3072, 5, FrameKind::Reserved),
-            run(3077, 507, FrameKind::Free),
+            run(3077, 3, FrameKind::Free),
+            run(3084, 500, FrameKind::Free),
         ];
         let snapshot = Snapshot { runs };
         let (memory, places) = Memory::recorded(&snapshot, &BTreeSet::new()).unwrap();
@@ -271,8 +275,9 @@ mod tests {
             [1535, 1536, 2048, 3072].map(|pfn| places.frame(pfn).is_some()),
             [true, false, true, true]
         );
-        let last: Vec<_> = memory.runs(|content| content.kind).skip(4).collect();
-        assert_eq!(last, [(2036, 12, PageTable), (2048, 5, FrameKind::Other), (2053, 507, Free)]);
+        let last: Vec<_> = memory.runs(|content| content.kind).skip(5).collect();
+        use FrameKind::Other;
+        assert_eq!(last, [(2048, 5, Other), (2053, 3, Free), (2056, 4, Other), (2060, 500, Free)]);
     }
 
     #[test]
