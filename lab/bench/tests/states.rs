@@ -166,7 +166,7 @@ fn the_state_of_a_guest_that_aged_opens_in_its_own_degree() {
     let trace = Trace::open(&path).unwrap();
     let text = &trace.meta().before.as_ref().unwrap().buddyinfo;
     let measured = Measured::of(&trace.before().unwrap().unwrap(), text).unwrap().degree;
-    assert!(measured.unusable_index > 0.3 && measured.unmovable_pageblock_share > 0.5, "{measured:?}");
+    assert!(measured.unusable_index > 0.4 && measured.unmovable_pageblock_share > 0.2, "{measured:?}");
     let engines = EngineSpec::parse_all(&["pageyard-exclusive", "linux-6.12"], &[]).unwrap();
     for engine in replay(&trace, &engines, &ReplayOptions::default(), &mut |_, _, _| ()).unwrap().engines {
         let [(_, blocks)] = &engine.buddyinfo[..] else { panic!("{:?}", engine.buddyinfo) };
