@@ -116,6 +116,22 @@ fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
 }
 
 #[test]
+fn the_audit_finds_a_live_block_that_is_not_aligned() {
+    let as_blocks = |second: u8| {
+        move |e: &Engine<'_>| {
+            // The same 64 frames: one, 2^second from the second on, and the others one by one.
+            let set = |offset, order| {
+                zone(e).frames.set_tag(PARTLY.frame(offset), Tag::Allocated(Order::of(order)))
+            };
+            (64..65).chain(65 + (1 << second)..128).for_each(|offset| set(offset, 0));
+            set(65, second);
+        }
+    };
+    assert!(!finds(as_blocks(0)));
+    assert!(finds(as_blocks(5)));
+}
+
+#[test]
 fn the_audit_finds_a_hint_that_is_too_small() {
     assert!(finds(|e| {
         let z = zone(e);
