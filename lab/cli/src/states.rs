@@ -47,7 +47,7 @@ pub struct States {
     at: String,
 
     /// Add what the recorded host did next: the events about memory that is part of the state
-    #[arg(long, requires_all = ["from", "out"])]
+    #[arg(long, requires = "out")]
     load: bool,
 
     /// Without a name: make every state in every degree, and measure it
@@ -72,10 +72,9 @@ fn level(text: &str) -> Result<Level, String> {
 impl States {
     /// Runs the verb.
     pub fn run(self, json: bool) -> Result<(), Failure> {
-        if self.load && self.at == "end" {
-            return Err(Failure(
-                "a recording has the load that followed its start, not its end; leave out --at".to_owned(),
-            ));
+        if self.load && (self.from.is_none() || self.at == "end") {
+            let why = "--load is what a recorded host did after the start: name the recording with --from, without --at";
+            return Err(Failure(why.to_owned()));
         }
         let mut host = None;
         let (memory, mut row, title) = match (&self.name, &self.from) {

@@ -46,6 +46,8 @@ fn what_cannot_be_made_is_said_in_a_sentence() {
         (&["states", "pinned", "--memory", "1T"], "256.0 GiB are the most"),
         (&["states", "--out", "x.trace"], "name the state that is to be written"),
         (&["states", "--from", "/nowhere.trace"], "/nowhere.trace"),
+        (&["states", "pinned", "--load", "--out", "x.trace"], "name the recording with --from"),
+        (&["states", "--from", "a.trace", "--at", "end", "--load", "--out", "x.trace"], "without --at"),
     ] {
         let why = LAB.failure(arguments);
         assert!(why.contains(says), "{arguments:?}: {why}");
