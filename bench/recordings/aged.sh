@@ -1,4 +1,4 @@
-# What a guest runs that ages for two hours, as the script of bench/linux/launch:
+# Ages a guest for two hours, as the script of bench/linux/launch:
 #
 #   truncate -s 8G cache.img; truncate -s 1G 20.img 50.img 80.img 110.img
 #   bench/linux/launch --kernel FILE --folder FOLDER --script bench/recordings/aged.sh --memory 1024 --cpus 2 \

@@ -31,7 +31,7 @@ impl Row<'_> {
     }
 }
 
-/// What the recorder itself asked for, where it is left out.
+/// The recorder's own requests, where they are left out.
 struct LeftOut<'t> {
     /// The recorder's threads.
     threads: &'t [u32],

@@ -56,8 +56,8 @@ pub struct Replayed {
     pub short: u64,
 }
 
-/// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts. What the
-/// recorder itself asked for is left out: nobody records the runs that a prediction is about.
+/// Replays a recording on the reference from an opening ([`ReplayOptions::opening_seed`]), and counts. The
+/// recorder's own requests are left out: the runs that are predicted have no recorder.
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.

@@ -94,9 +94,9 @@ impl Places {
     /// Returns where a block of the host lies in the state; `None` where a part of it was left out.
     #[must_use]
     pub fn block(&self, pfn: u64, order: Order) -> Option<u64> {
-        let last = order.frames().0 - 1;
-        let first = self.frame(pfn)?;
-        (self.frame(pfn.checked_add(last)?)? == first + last).then_some(first)
+        let frames = order.frames().0;
+        let (first, end) = (self.border(pfn), self.border(pfn.checked_add(frames)?));
+        (end - first == frames).then_some(first)
     }
 
     /// Returns how far into the state a place between the host's frames is: that many of its frames lie below.
@@ -104,20 +104,6 @@ impl Places {
     pub fn border(&self, pfn: u64) -> u64 {
         let below = |(first, frames): &(u64, u64)| pfn.saturating_sub(*first).min(*frames);
         FIRST.0 + self.runs.iter().map(below).sum::<u64>()
-    }
-
-    /// Returns where a frame of the host lies in the state; `None` where it was left out.
-    fn frame(&self, pfn: u64) -> Option<u64> {
-        let mut before = FIRST.0;
-        for (first, frames) in &self.runs {
-            if let Some(at) = pfn.checked_sub(*first)
-                && at < *frames
-            {
-                return Some(before + at);
-            }
-            before += frames;
-        }
-        None
     }
 }
 
@@ -272,7 +258,7 @@ mod tests {
             Memory::recorded(&snapshot, &BTreeSet::from([PageblockId(4), PageblockId(6)])).unwrap();
         assert_eq!(memory.frames(), Frames(5 * BLOCK));
         assert_eq!(
-            [1535, 1536, 2048, 3072].map(|pfn| places.frame(pfn).is_some()),
+            [1535, 1536, 2048, 3072].map(|pfn| places.block(pfn, Order::ZERO).is_some()),
             [true, false, true, true]
         );
         let last: Vec<_> = memory.runs(|content| content.kind).skip(5).collect();
