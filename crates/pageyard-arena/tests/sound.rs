@@ -1,8 +1,9 @@
 //! Safe code that once made two owners, a wrong zero, or a deadlock; each case is named after what broke.
 
-use pageyard::{Frames, Order, PerCpu, TryLock};
+use pageyard::{Exclusive, Frames, Order, PerCpu, TryLock};
 use pageyard_arena::backing::{Backing, Mapping};
 use pageyard_arena::{Arena, Handle};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -131,4 +132,41 @@ fn a_handle_that_a_signal_handler_makes_or_drops_waits_for_nothing() {
     // SAFETY: it takes the alarm back.
     unsafe { libc::alarm(0) };
     all_free(arena);
+}
+
+/// Calls on a CPU, on a thread of its own.
+fn on(cpu: usize, calls: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            sched_setaffinity(None, &one).unwrap();
+            calls();
+        });
+    });
+}
+
+/// Compactions and purges drained the lists of all CPUs, although what protects them let only their own CPU do that.
+#[test]
+fn lists_that_only_their_cpu_uses_are_left_to_it_by_compactions_and_purges() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let (Some(one), Some(other)) = (cpus.next(), cpus.next()) else {
+        println!("skipped: this process has one CPU");
+        return;
+    };
+    // SAFETY: one thread calls after another.
+    let exclusive = unsafe { Exclusive::by_cpu() };
+    let arena = Arena::builder().size(8 * MIB).build_with(exclusive).unwrap();
+    on(one, || drop(arena.alloc(Order::ZERO).unwrap()));
+    let cached = || arena.audit().unwrap().cached;
+    let before = cached();
+    assert!(before > Frames::ZERO);
+    on(other, || _ = arena.compact());
+    assert_eq!(cached(), before);
+    on(other, || _ = arena.purge(Frames(512)).unwrap());
+    assert_eq!(cached(), before);
+    on(one, || _ = arena.compact());
+    assert_eq!(cached(), Frames::ZERO);
+    all_free(&arena);
 }

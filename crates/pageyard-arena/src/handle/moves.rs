@@ -5,8 +5,8 @@ use crate::slots::{Slot, SlotId};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
-    AllocError, BlockId, CpuSet, Cx, Frames, Migratetype, Observer, Order, PAGE_SIZE, PageAllocator, PerCpu,
-    Pfn, PressureAllocator, Reclaim, Request, ZoneId,
+    AllocError, BlockId, Cx, Frames, Migratetype, Observer, Order, PAGE_SIZE, PageAllocator, PerCpu, Pfn,
+    PressureAllocator, Reclaim, Request, ZoneId,
 };
 
 /// The owner of the frames of an arena's handles, for compactions by that arena's own engine.
@@ -143,7 +143,7 @@ impl<P: PerCpu, O: Observer> Arena<P, O> {
             return (Outcome::Skipped, Work::default());
         }
         // What lists hold is neither free nor movable, and in a small arena it is much.
-        self.yard().drain(CpuSet::All);
+        self.yard().drain_reached(self.cx().cpu);
         let done = self.yard().compact_zone_with(&self.cx(), ZoneId(0), &Mover(self));
         done.unwrap_or((Outcome::Skipped, Work::default()))
     }

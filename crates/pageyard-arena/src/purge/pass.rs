@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::backing::{BackingError, PageSize};
 use pageyard::engine::Visit;
-use pageyard::{BlockId, CpuSet, Frames, Observer, Order, PAGEBLOCK_ORDER, PerCpu, Pfn};
+use pageyard::{BlockId, Frames, Observer, Order, PAGEBLOCK_ORDER, PerCpu, Pfn};
 
 /// Which free memory a purge gives back, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl<P: PerCpu, O: Observer> Arena<P, O> {
         // A reserved huge page goes back as a whole.
         let least = limits.least.max(backing.reserved().map_or(Order::ZERO, PageSize::order));
         let (yard, mapping, cx) = (self.yard(), self.mapping(), self.cx());
-        yard.drain(CpuSet::All);
+        yard.drain_reached(self.cx().cpu);
         let (mut from, mut left, mut refused) = (Some(Pfn(0)), limits.reserve, None);
         while let Some(at) = from
             && *given < limits.most

@@ -30,9 +30,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         drained
     }
 
-    /// The same of all lists that a call on a CPU may empty: all, or its own, and then the others count as in use.
-    #[cfg_attr(pageyard_loom, allow(dead_code, reason = "contiguous ranges are not modelled"))]
-    pub(crate) fn drain_reached(&self, cpu: CpuId) -> Drained {
+    /// Returns the frames to their zones that a call on a CPU can reach: those of all lists, or, where what protects them
+    /// keeps other CPUs out, of its own, and then the others count as in use.
+    pub fn drain_reached(&self, cpu: CpuId) -> Drained {
         if self.percpu.reaches_others() {
             return self.drain(CpuSet::All);
         }
