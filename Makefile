@@ -5,7 +5,7 @@ NIGHTLY ?= nightly
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
-	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress operations executions races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
+	test-freestanding embed test-kernel test-bounds test-portable test-viewer test-pages test-python test-alerts notebook wheel install lint format static stress operations damaged executions races fuzz miri tsan doc deny semver publish-dry-run packages rehearse-release aarch64 pages book clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -21,8 +21,8 @@ lab:
 # Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test of what is published, but those
 # below. `make verify` adds the laboratory's, what needs a kernel's tracepoints, the model checkers, threads stopped at every step,
 # experiments, a short storm, aarch64 in an emulator, instruction counts, the viewer in a browser, the book and every planted
-# mistake. `make night` has no limit: guests that judge the reference, ten minutes of storm on each protection, 10^9 random
-# operations, races, and fuzzing.
+# mistake. `make night` has no limit: guests that judge the reference, ten minutes of each storm on each protection, 10^9 random
+# operations, damaged metadata, races, and fuzzing.
 LOOM = RUSTFLAGS="--cfg pageyard_loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg pageyard_shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
@@ -48,7 +48,7 @@ verify-here:
 	$(MAKE) --jobs=2 --output-sync=target \
 		test-recordings $(EXPERIMENT_TESTS) test-shuttle test-loom test-stop test-freestanding test-bounds test-portable
 
-VERIFY_STRESS_SECONDS ?= 60
+VERIFY_STRESS_SECONDS ?= 20
 verify: test
 	$(MAKE) test-laboratory
 	$(MAKE) verify-here
@@ -68,6 +68,7 @@ night: verify
 	bench/linux/judge/run
 	$(MAKE) stress
 	$(MAKE) operations
+	$(MAKE) damaged
 	$(MAKE) executions
 	$(MAKE) races
 	$(MAKE) fuzz
@@ -134,9 +135,9 @@ test-bounds:
 test-portable:
 	bench/portable
 
-# Every kind of call at once, with overflow checks and assertions, from more threads than CPUs, ten minutes under each
-# protection of the per-CPU lists.
-# `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--percpu rseq --seed 7"` passes anything on.
+# Every kind of call at once, with overflow checks and assertions, from more threads than CPUs: of the engine, of handles and
+# of packet buffers, ten minutes of each under each protection of the per-CPU lists.
+# `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--of pools --percpu rseq --seed 7"` passes anything on.
 STRESS_SECONDS ?= 600
 stress:
 	$(CARGO) build --profile checked --workspace --example stress
@@ -149,6 +150,10 @@ SEED ?= $(shell date +%s)
 operations:
 	PAGEYARD_OPS=$(OPERATIONS) PAGEYARD_SEED=$(SEED) $(TEST) -p pageyard -p pageyard-arena -p pageyard-linux \
 		--test engine --test suite --test reference -- --nocapture random_operations both_engines_agree_wherever
+
+# Ten million words of an engine's metadata damaged between calls, each of which has to end: three minutes.
+damaged:
+	PAGEYARD_DAMAGED=10000000 $(TEST) -p pageyard-arena --test damaged -- --nocapture
 
 # Executions of the engine on three threads, in random schedules of single steps, each step judged by the model's rules.
 EXECUTIONS ?= 3000

@@ -1,19 +1,23 @@
 //! Handlers of a storm of timer signals allocate and free while their threads do, on restartable sequences and under a
 //! try-lock; meanwhile threads drain every CPU's lists. The load and its rules: `pageyard_testkit::storm`.
 //!
-//! Another load fills an arena with handles, which are dropped and made while others compact it.
+//! Storms of handles and of packet buffers are those of the example `stress`, for a few rounds.
 //!
 //! As tests, a hundred thousand allocations in handlers; with `PAGEYARD_STORM=1000000`, as many as that says.
 
 mod counting;
+#[path = "../../examples/stress/handles.rs"]
 mod handles;
+#[path = "../../examples/stress/pools.rs"]
+mod pools;
 
 use counting::{Counting, IN_USE};
-use pageyard::PerCpu;
 use pageyard::engine::BiasStats;
+use pageyard::{PerCpu, TryLock};
 use pageyard_arena::rseq::{Counts, Rseq, possible_cpus, register_thread};
-use pageyard_testkit::storm::{self, Make, Mix, Plan, Report, Signals, Variant};
+use pageyard_testkit::storm::{self, Guard, Make, Mix, Plan, Report, Signals, Variant};
 use std::cell::Cell;
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -96,18 +100,48 @@ fn a_try_lock_loses_nothing() {
     assert!(in_use > 0, "no handler came while its thread used the list");
 }
 
-/// Handles that are dropped while a compaction has their frames give their slots back, and no content is lost.
-#[test]
-fn a_full_arena_keeps_its_handles_under_compaction() {
+/// Runs a storm of so many rounds under a try-lock, and on restartable sequences where this host has them.
+fn in_rounds<T: Display>(
+    rounds: u64,
+    trylock: impl Fn(&Plan, &Variant<'_, TryLock>) -> T,
+    sequences: impl Fn(&Plan, &Variant<'_, Rseq<true>>) -> T,
+    is_strong: impl Fn(&T) -> bool,
+) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    let did = handles::run(&handles::builder().build_locked().unwrap());
-    println!("try-lock: {did:?}");
-    did.is_strong();
+    let plan = Plan { time: Duration::from_secs(300), rounds, ..Plan::default() };
+    let enter = || -> Guard { Box::new(register_thread()) };
+    let did =
+        trylock(&plan, &Variant { enter: &enter, ..Variant::new("try-lock", Make::Pageyard(&|| TryLock)) });
+    println!("try-lock: {did}");
+    assert!(is_strong(&did), "the storm was too weak: {did}");
     if let Err(why) = Rseq::new() {
         println!("skipped on restartable sequences: {why}");
         return;
     }
-    let did = handles::run(&handles::builder().build().unwrap());
-    println!("restartable sequences: {did:?}");
-    did.is_strong();
+    let make = || Rseq::new().expect("this host has restartable sequences").biased();
+    let biased =
+        Variant { cpus: possible_cpus(), enter: &enter, ..Variant::new("biased", Make::Pageyard(&make)) };
+    let did = sequences(&plan, &biased);
+    println!("biased sequences: {did}");
+    assert!(is_strong(&did), "the storm was too weak: {did}");
+}
+
+/// Handles that are dropped while a compaction has their frames give their slots back, and no content is lost.
+#[test]
+fn handles_lose_nothing_in_a_full_arena_that_is_compacted() {
+    let is_strong =
+        |did: &handles::Handles| did.refused > 1_000 && did.isolated > 10_000 && did.handed_over > 1_000;
+    in_rounds(6, handles::run, handles::run, is_strong);
+}
+
+#[test]
+fn pools_and_fragments_lose_nothing() {
+    let is_strong = |did: &pools::Pools| {
+        did.refused > 10
+            && did.lost > 10
+            && did.rings_full > 100
+            && did.through_rings > 1_000
+            && did.recovered > 0
+    };
+    in_rounds(4, pools::run, pools::run, is_strong);
 }

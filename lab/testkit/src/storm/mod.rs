@@ -29,7 +29,7 @@
 //! | contents | requests for zeros, `init_on_alloc`, `init_on_free` (one round in eight) | |
 //! | observers | every event is one of a live block (one round in eight) | observers that panic: `pageyard/tests/engine/observer.rs` |
 //! | interruptions | signal handlers that allocate and free, callbacks that panic, refuse and free | every instruction of a sequence: `pageyard-arena/tests/interrupted`; threads that stop: `pageyard/tests/stop` |
-//! | an arena | | a full one whose handles come and go under compaction: `pageyard-arena/tests/storm` |
+//! | handles of an arena, pools of buffers | | storms of their own: `pageyard-arena/examples/stress` |
 //! | missing barriers | no: too rare | `pageyard-arena/tests/reordering.rs`, `shuttle` |
 
 mod board;
@@ -66,6 +66,7 @@ pub use plan::{Found, Guard, Make, Naming, Plan, Report, Signals, Variant};
 
 use machine::Machine;
 use pageyard::PerCpu;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,43 @@ pub fn current() -> (u64, u64) {
     (number, seed)
 }
 
+/// A round, for what runs in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Its number.
+    pub number: u64,
+    /// Its seed.
+    pub seed: u64,
+    /// When the storm began.
+    pub start: Instant,
+}
+
+/// Runs rounds until the time is over, there were as many as planned, or one returns `true`.
+pub fn rounds<R: Default + fmt::Display>(
+    plan: &Plan,
+    name: &str,
+    mut round: impl FnMut(&Turn, &mut R) -> bool,
+) -> R {
+    let start = Instant::now();
+    let (mut report, mut said) = (R::default(), Duration::ZERO);
+    for number in 0..plan.rounds {
+        if start.elapsed() >= plan.time {
+            break;
+        }
+        let seed = plan.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        CURRENT[0].store(number, Relaxed);
+        CURRENT[1].store(seed, Relaxed);
+        if round(&Turn { number, seed, start }, &mut report) {
+            break;
+        }
+        if plan.chatty && start.elapsed() - said >= CHAT {
+            said = start.elapsed();
+            println!("{name}: {} s: {report}", said.as_secs());
+        }
+    }
+    report
+}
+
 /// Runs rounds until the time is over, the variant has seen enough, or the first fault.
 ///
 /// A thread of a [`Naming::Own`] variant names its own CPU only; no other call runs while the instance is made, judged
@@ -90,31 +128,16 @@ pub fn current() -> (u64, u64) {
 pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Report {
     let _guard = (variant.enter)();
     let (small, roomy) = (Machine::small(), Machine::roomy());
-    let start = Instant::now();
-    let (mut report, mut said) = (Report::default(), Duration::ZERO);
-    for number in 0..plan.rounds {
-        if start.elapsed() >= plan.time {
-            break;
-        }
+    rounds(plan, variant.name, |turn, report| {
         // Small and roomy in turn. The largest machine takes longest: its turn comes now and then.
-        let turn = (number / 2) as usize;
-        let machine = if number.is_multiple_of(2) {
-            &small[turn % small.len()]
-        } else if turn % 16 == 15 {
+        let nth = (turn.number / 2) as usize;
+        let machine = if turn.number.is_multiple_of(2) {
+            &small[nth % small.len()]
+        } else if nth % 16 == 15 {
             &roomy[roomy.len() - 1]
         } else {
-            &roomy[turn % (roomy.len() - 1)]
+            &roomy[nth % (roomy.len() - 1)]
         };
-        let seed = plan.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        CURRENT[0].store(number, Relaxed);
-        CURRENT[1].store(seed, Relaxed);
-        if round::run(plan, variant, machine, (number, seed), start, &mut report) {
-            break;
-        }
-        if plan.chatty && start.elapsed() - said >= CHAT {
-            said = start.elapsed();
-            println!("{}: {} s: {report}", variant.name, said.as_secs());
-        }
-    }
-    report
+        round::run(plan, variant, machine, turn, report)
+    })
 }

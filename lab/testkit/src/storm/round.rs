@@ -1,5 +1,6 @@
 //! One round: an engine is made, threads storm, and everything is judged while nothing runs.
 
+use super::Turn;
 use super::board::Board;
 use super::fault::{Faults, Rule};
 use super::journal::Journal;
@@ -20,7 +21,7 @@ use pageyard::{CpuId, Cx, FrameRange, Frames, PAGEBLOCK_ORDER, PerCpu};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lines of a log that a fault shows.
 const LINES: usize = 120;
@@ -32,8 +33,7 @@ pub(super) fn run<P: PerCpu>(
     plan: &Plan,
     variant: &Variant<'_, P>,
     machine: &Machine,
-    (number, seed): (u64, u64),
-    start: Instant,
+    &Turn { number, seed, start }: &Turn,
     report: &mut Report,
 ) -> bool {
     let mut rng = Rng::with_seed(seed);

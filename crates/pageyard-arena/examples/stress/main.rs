@@ -1,23 +1,31 @@
-//! The mixed stress of the engine, under each protection of its per-CPU lists.
+//! Mixed stress of the engine, of handles and of packet buffers, under each protection of the per-CPU lists.
 //!
 //! ```text
 //! cargo run --release -p pageyard-arena --example stress -- --seconds 600 --percpu rseq
 //! ```
 //!
-//! The load and its invariants: `pageyard_testkit::storm`.
+//! The loads and their rules: `pageyard_testkit::storm` for the engine, [`handles`], [`pools`].
+
+mod handles;
+mod pools;
 
 use pageyard::{Alone, Exclusive, PerCpu, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_testkit::storm::{self, Guard, Make, Mix, Naming, Plan, Report, Rule, Signals, Variant};
+use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-const USAGE: &str = "usage: stress [--seconds N] [--percpu rseq,biased,trylock,exclusive,alone] [--seed N] [--threads N] [--rounds N]
-              [--only KINDS] [--without KINDS] [--ignore RULES] [--go-on] [--all-cpus]
-Runs every kind of call at once for N seconds under each protection of the per-CPU lists (60 each by default).
+const USAGE: &str = "usage: stress [--seconds N] [--of engine,handles,pools] [--percpu rseq,biased,trylock,exclusive,alone]
+              [--seed N] [--threads N] [--rounds N] [--all-cpus]
+              of the engine: [--only KINDS] [--without KINDS] [--ignore RULES] [--go-on]
+Runs every kind of call at once for N seconds (60 by default): of the engine, of handles of an arena and of packet buffers,
+each under each protection of the per-CPU lists.
 KINDS and RULES are names separated by commas; a wrong one is answered with all of them.";
 
-/// The variants, in the order in which they run.
+/// What is stressed, and the protections, in the order in which they run.
+const SUBJECTS: [&str; 3] = ["engine", "handles", "pools"];
 const VARIANTS: [&str; 5] = ["rseq", "biased", "trylock", "exclusive", "alone"];
 
 /// Time between a thread's signals.
@@ -26,6 +34,7 @@ const PERIOD: Duration = Duration::from_micros(400);
 /// The command line's choices.
 struct Asked {
     plan: Plan,
+    subjects: Vec<&'static str>,
     variants: Vec<&'static str>,
     all_cpus: bool,
 }
@@ -34,7 +43,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let plan =
         Plan { seed: now.as_nanos() as u64, time: Duration::from_secs(60), chatty: true, ..Plan::default() };
-    let mut asked = Asked { plan, variants: VARIANTS.to_vec(), all_cpus: false };
+    let mut asked = Asked { plan, subjects: SUBJECTS.to_vec(), variants: VARIANTS.to_vec(), all_cpus: false };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("`{arg}` takes a value"));
         let number = |text: String| {
@@ -51,22 +60,22 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--ignore" => plan.ignored |= Rule::parse(&value()?)?,
             "--go-on" => plan.go_on = true,
             "--all-cpus" => asked.all_cpus = true,
-            "--percpu" => {
-                let named = value()?;
-                let known = |name: &str| VARIANTS.into_iter().find(|v| *v == name);
-                asked.variants = named
-                    .split(',')
-                    .map(|name| {
-                        known(name)
-                            .ok_or(format!("`{name}` is no variant; there are {}", VARIANTS.join(", ")))
-                    })
-                    .collect::<Result<_, _>>()?;
-            }
+            "--of" => asked.subjects = named(&value()?, &SUBJECTS)?,
+            "--percpu" => asked.variants = named(&value()?, &VARIANTS)?,
             "--help" | "-h" => return Err(USAGE.to_owned()),
             _ => return Err(format!("`{arg}` is not an option\n{USAGE}")),
         }
     }
     Ok(asked)
+}
+
+/// Looks names up that are separated by commas.
+fn named(names: &str, all: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    let known = |name: &str| all.iter().copied().find(|known| *known == name);
+    let each = names
+        .split(',')
+        .map(|name| known(name).ok_or(format!("`{name}` is not one of those there are: {}", all.join(", "))));
+    each.collect()
 }
 
 fn main() -> ExitCode {
@@ -84,34 +93,57 @@ fn main() -> ExitCode {
         eprintln!("in round {round} with seed {seed}");
     }));
     let cpus = if asked.all_cpus { cpus::allowed() } else { cpus::keep_to_two() };
-    let mut wrong = 0;
-    for name in &asked.variants {
-        println!(
-            "{name}: {} s, {} threads on {cpus} CPUs, --seed {}",
-            asked.plan.time.as_secs(),
-            if *name == "alone" { 1 } else { asked.plan.threads },
-            asked.plan.seed
-        );
-        let report = match *name {
-            "rseq" => rseq(&asked.plan, "rseq", |rseq| rseq),
-            "biased" => rseq(&asked.plan, "biased", Rseq::biased),
-            "trylock" => Some(storm::run(&asked.plan, &any("trylock", &|| TryLock))),
-            "exclusive" => Some(exclusive(&asked.plan)),
-            _ => Some(alone(&asked.plan)),
-        };
-        let Some(report) = report else { continue };
-        println!("{name}: {report}");
-        say(&report, asked.plan.go_on);
-        wrong += report.faults.len();
-        if wrong > 0 && !asked.plan.go_on {
-            break;
+    for subject in &asked.subjects {
+        for name in &asked.variants {
+            let plan = Plan { threads: threads_of(subject, name, cpus, &asked.plan), ..asked.plan.clone() };
+            let (seconds, threads, seed) = (plan.time.as_secs(), plan.threads, plan.seed);
+            println!("{subject}, {name}: {seconds} s, {threads} threads on {cpus} CPUs, --seed {seed}");
+            if !storm_of(subject, name, &plan) && !plan.go_on {
+                return ExitCode::FAILURE;
+            }
         }
     }
-    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ExitCode::SUCCESS
+}
+
+/// Returns how many threads a storm has: one alone; where each must stay on a CPU of its own, one for each CPU.
+fn threads_of(subject: &str, name: &str, cpus: usize, plan: &Plan) -> u32 {
+    match (subject, name) {
+        (_, "alone") => 1,
+        ("handles", "exclusive") => cpus as u32,
+        _ => plan.threads,
+    }
+}
+
+/// Runs a storm; returns whether every rule held.
+fn storm_of(subject: &'static str, name: &'static str, plan: &Plan) -> bool {
+    match name {
+        "rseq" => rseq(subject, plan, name, |rseq| rseq),
+        "biased" => rseq(subject, plan, name, Rseq::biased),
+        "trylock" => run(subject, plan, &any(name, &|| TryLock)),
+        "exclusive" => exclusive(subject, plan),
+        _ => alone(subject, plan),
+    }
+}
+
+/// Runs the storm of a subject; returns whether every rule held. In those of handles and pools a broken one panics.
+fn run<P: PerCpu>(subject: &str, plan: &Plan, variant: &Variant<'_, P>) -> bool {
+    let say = |report: &dyn Display| println!("{subject}, {}: {report}", variant.name);
+    match subject {
+        "handles" => say(&handles::run(plan, variant)),
+        "pools" => say(&pools::run(plan, variant)),
+        _ => {
+            let report = storm::run(plan, variant);
+            say(&report);
+            faults(&report, plan.go_on);
+            return report.faults.is_empty();
+        }
+    }
+    true
 }
 
 /// Prints what broke, with what led to it; where the storm went on, the first of each rule, and how often.
-fn say(report: &Report, go_on: bool) {
+fn faults(report: &Report, go_on: bool) {
     for (rule, name, _) in Rule::ALL {
         let of = || report.faults.iter().filter(|f| f.fault.rule == rule);
         let Some(first) = of().next() else { continue };
@@ -127,39 +159,47 @@ fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> V
     Variant { signals: Some(Signals::every(PERIOD)), ..Variant::new(name, Make::Pageyard(make)) }
 }
 
-fn exclusive(plan: &Plan) -> Report {
-    // SAFETY: the storm's threads name their own CPU only, and no handler allocates.
+fn exclusive(subject: &str, plan: &Plan) -> bool {
+    // SAFETY: the storms' threads name their own CPU only, and no handler allocates. Those of handles, which name the CPU
+    // that they run on, have one for themselves.
     let make = || unsafe { Exclusive::by_cpu() };
-    let variant = Variant { naming: Naming::Own, signals: None, ..any("exclusive", &make) };
-    storm::run(plan, &variant)
+    let entered = AtomicUsize::new(0);
+    let keep = || -> Guard {
+        if subject == "handles" {
+            cpus::keep_to(entered.fetch_add(1, Relaxed));
+        }
+        Box::new(())
+    };
+    let variant = Variant { naming: Naming::Own, signals: None, enter: &keep, ..any("exclusive", &make) };
+    run(subject, plan, &variant)
 }
 
-fn alone(plan: &Plan) -> Report {
+fn alone(subject: &str, plan: &Plan) -> bool {
     // SAFETY: there is one thread, and no handler allocates.
     let make = || unsafe { Alone::by_instance() };
     let variant = Variant { threads: Some(1), signals: None, ..any("alone", &make) };
-    storm::run(plan, &variant)
+    run(subject, plan, &variant)
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn rseq<P: PerCpu>(plan: &Plan, name: &'static str, of: fn(Rseq) -> P) -> Option<Report> {
+fn rseq<P: PerCpu>(subject: &str, plan: &Plan, name: &'static str, of: fn(Rseq) -> P) -> bool {
     use pageyard_arena::rseq::register_thread;
     if let Err(why) = Rseq::new() {
         eprintln!("{name}: left out, because this process cannot use restartable sequences: {why}");
-        return None;
+        return true;
     }
     let make =
         || of(Rseq::new().unwrap_or_else(|why| panic!("there were restartable sequences before: {why}")));
     let register = || -> Guard { Box::new(register_thread()) };
     // A thread takes the lists of the CPU that it runs on, whichever that is.
     let variant = Variant { cpus: possible_cpus(), enter: &register, ..any(name, &make) };
-    Some(storm::run(plan, &variant))
+    run(subject, plan, &variant)
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn rseq<P: PerCpu>(_: &Plan, name: &'static str, _: fn(Rseq) -> P) -> Option<Report> {
+fn rseq<P: PerCpu>(_: &str, _: &Plan, name: &'static str, _: fn(Rseq) -> P) -> bool {
     eprintln!("{name}: left out, because restartable sequences are for Linux on x86-64");
-    None
+    true
 }
 
 #[cfg(target_os = "linux")]
@@ -192,6 +232,22 @@ mod cpus {
         }
         allowed()
     }
+
+    /// Keeps the calling thread to one of the process's CPUs, by turns.
+    pub fn keep_to(turn: usize) {
+        // SAFETY: the sets are local variables of the size that is said.
+        unsafe {
+            let (all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = (allowed_set(), std::mem::zeroed());
+            let mut cpus = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &all));
+            let cpu = cpus.nth(turn % allowed()).expect("it is one of those allowed");
+            libc::CPU_SET(cpu, &mut one);
+            assert_eq!(
+                libc::sched_setaffinity(0, size_of_val(&one), &raw const one),
+                0,
+                "the system refuses"
+            );
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -205,4 +261,6 @@ mod cpus {
     pub fn keep_to_two() -> usize {
         allowed()
     }
+
+    pub fn keep_to(_: usize) {}
 }
