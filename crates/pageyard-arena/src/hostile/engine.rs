@@ -83,14 +83,14 @@ pub fn engine(bytes: &[u8]) {
 }
 
 /// Makes an engine's calls, and flips bits of its metadata in between: frames may be lost or have two owners then, but
-/// each call ends, and returns a value.
+/// each call ends, and returns a value. Returns how many words it damaged.
 ///
 /// # Panics
 /// Where a call does.
-pub fn damaged(bytes: &[u8]) {
+pub fn damaged(bytes: &[u8]) -> u64 {
     let mut draw = Draw::new(bytes, END);
     let yard = made(draw.flag());
-    let mut held = Held::new();
+    let (mut held, mut words) = (Held::new(), 0);
     while !draw.is_empty() {
         match draw.byte() % 4 {
             0 => blocks(&yard, &mut draw, &mut held),
@@ -103,6 +103,7 @@ pub fn damaged(bytes: &[u8]) {
                 let flip = if draw.flag() { 1 << (draw.byte() % 64) } else { draw.number(u64::MAX) };
                 draw.call(("damage", zone, part, nth, flip));
                 yard.damage(zone, part, nth, flip);
+                words += 1;
             }
         }
         // Blocks that are not one are handed out without end.
@@ -110,6 +111,7 @@ pub fn damaged(bytes: &[u8]) {
     }
     yard.drain(CpuSet::All);
     let _ = yard.audit();
+    words
 }
 
 /// Checks that no frame is lost.
