@@ -74,7 +74,9 @@ def named(dependency):
 
 def faults():
     """Yields a sentence for each dependency and record that the other side lacks or contradicts."""
-    needed = locked()
+    # Kernels and the like, and the fuzz targets, are built with lock files of their own.
+    locks = [ROOT / "Cargo.lock", ROOT / "fuzz/Cargo.lock", *ROOT.glob("crates/*/examples/*/Cargo.lock")]
+    needed = set().union(*map(locked, locks))
     deployed = {dependency for package in product() for dependency in below(package, "normal,build")}
     found = {}
     for audit, dependency, criteria, entry in records():
@@ -85,8 +87,7 @@ def faults():
         if dependency in found:
             yield f"{named(dependency)} has two records: an audited version needs no exemption"
         found[dependency] = criteria
-    # Kernels and the like are built with lock files of their own.
-    for lock in [ROOT / "Cargo.lock", *ROOT.glob("crates/*/examples/*/Cargo.lock")]:
+    for lock in locks:
         for dependency in sorted(locked(lock) - set(found)):
             yield f"{named(dependency)} in {lock.relative_to(ROOT)} is neither audited nor exempted"
     for dependency in sorted(deployed & set(found)):
