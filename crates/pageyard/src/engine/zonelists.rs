@@ -178,3 +178,28 @@ fn walk<'m>(
         zones.iter().find(of)
     })
 }
+
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
+mod tests {
+    use super::super::config::Config;
+    use super::super::pcp::percpu::TryLock;
+    use super::super::yard::Pageyard;
+    use super::*;
+    use pageyard_core::memmap::Region;
+    use pageyard_sync::Metadata;
+
+    #[test]
+    fn the_directory_names_the_zone_of_a_stretch_that_has_one() {
+        // Two zones of 32 stretches each, behind 4 GiB.
+        let (start, frames) = (Pfn(1 << 20), Frames(1 << 14));
+        let regions = [(0, ZoneKind::Dma32), (1, ZoneKind::Normal)]
+            .map(|(nth, kind)| Region::managed(start + Frames(nth << 14), frames, NodeId(0), kind));
+        let map = MemoryMap::new(&regions).unwrap();
+        let mut memory = [0u8; 1 << 18];
+        let yard = Pageyard::new(&map, Config::new(1), TryLock, Metadata::zeroed(&mut memory)).unwrap();
+        for frame in 0..1 << 15 {
+            let likely = yard.zonelists.likely_zone(start + Frames(frame));
+            assert_eq!(likely.pageblocks.span.start, start + Frames(frame >> 14 << 14), "of frame {frame}");
+        }
+    }
+}

@@ -211,4 +211,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_cpu_withholds_its_share_and_no_more() {
+        let mut memory = [0u8; 1024];
+        let count = FreeCount::carve(&mut Carver::of(&mut memory), Frames(2048), 2);
+        let is = |n: i64| count.is_too_much(n as u64);
+        assert_eq!([-17, -16, 0, 16, 17].map(is), [true, false, false, false, true]);
+    }
 }

@@ -319,3 +319,30 @@ impl<'m> Index<'m> {
 fn tree(bin: Bin) -> usize {
     bin.ty.index() * BINS as usize + usize::from(bin.class)
 }
+
+#[cfg(all(test, not(any(pageyard_loom, pageyard_shuttle))))]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec;
+
+    #[test]
+    fn the_next_whole_pageblock_is_the_first_in_the_rest_of_its_word() {
+        let (blocks, skew, ty) = (200, 5, Migratetype::Movable);
+        let mut memory = vec![0u8; 1 << 20];
+        let mut carver = Carver::of(&mut memory);
+        let index = Index::carve(&mut carver, blocks, skew);
+        assert!(carver.fits());
+        let listed = [6, 7, 40, 63, 70, 127, 190, 204];
+        for at in listed {
+            index.bins.fill(tree(Bin { ty, class: WHOLE }), at / FAN, 1 << (at % FAN));
+        }
+        for block in 0..blocks {
+            let at = block + skew;
+            let next = listed.into_iter().find(|next| *next >= at && next / FAN == at / FAN);
+            let found = index.next_whole(ty, BlockIdx::new(block)).map(|found| found.get() + skew);
+            assert_eq!(found, next, "from {block}");
+        }
+    }
+}

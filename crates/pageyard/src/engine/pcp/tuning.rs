@@ -228,4 +228,12 @@ mod tests {
         assert_eq!(Tuning::NONE.places(Order::ZERO), 0);
         assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 1 << 14, 0), Tuning::NONE);
     }
+
+    #[test]
+    fn orders_of_which_a_list_holds_none_have_no_list() {
+        assert_eq!(Tuning::NONE.listed(), 0);
+        // Half of it is for larger blocks: four frames are two blocks of order 1, or one of order 2.
+        assert_eq!(Tuning { high: 8, batch: 1 }.listed(), 0b111);
+        assert_eq!(Tuning { high: 6000, batch: 64 }.listed(), 0b10_0000_1111);
+    }
 }
