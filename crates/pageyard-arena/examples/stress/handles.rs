@@ -32,7 +32,7 @@ pub struct Handles {
     pub refused: u64,
     /// Pages that another thread got.
     pub handed_over: u64,
-    /// Frames that compactions isolated, and moved, and moves that they gave up.
+    /// Frames that compactions isolated, moved, and could not move.
     pub isolated: u64,
     pub moved: u64,
     pub given_up: u64,
