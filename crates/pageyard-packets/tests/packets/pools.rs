@@ -207,6 +207,7 @@ fn a_page_by_its_address_is_given_back_once_and_to_its_own_pool() {
     let page = theirs.get(&HERE).unwrap();
     let Refused { why, item } = ours.put(&HERE, page).unwrap_err();
     assert_eq!(why, PutError::WrongOwner);
+    assert_eq!(Refused { why, item: () }.to_string(), why.to_string(), "what was refused says why");
     theirs.put(&HERE, item).unwrap();
     assert_eq!([ours.close(&HERE), theirs.close(&HERE)], [0, 0]);
     assert_eq!(pools[0].put_raw(&THERE, at), Err(PutError::NotInUse), "after the pool is gone");
