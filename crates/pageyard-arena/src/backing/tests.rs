@@ -90,6 +90,10 @@ fn what_cannot_be_had_names_the_setting() {
     assert!(beyond.contains("ask for less"), "{beyond}");
     let huge = Mapping::new(1 << 46, Backing::HugeTlb(PageSize::Huge2M)).unwrap_err().to_string();
     assert!(huge.contains("/sys/kernel/mm/hugepages/hugepages-2048kB"), "{huge}");
+    let missing =
+        |needed, size| BackingError::HugePages { needed, free: 0, size, setting: "there".into() }.to_string();
+    assert!(missing(1, PageSize::Huge2M).starts_with("1 huge page of 2 MiB is needed and 0 free"));
+    assert!(missing(3, PageSize::Huge1G).starts_with("3 huge pages of 1 GiB are needed and 0 free"));
     let mapping = Mapping::new(4096, Backing::Anonymous).unwrap();
     for node in [1023, 5000] {
         let why = mapping.bind(node).unwrap_err().to_string();
