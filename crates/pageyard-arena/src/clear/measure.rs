@@ -85,3 +85,28 @@ fn cold(primitive: Primitive, memory: &mut [MaybeUninit<u8>]) -> Option<Duration
     }
     least
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_is_best_unless_an_earlier_one_is_hardly_slower() {
+        let all: Vec<_> = Primitive::available().collect();
+        // The times of the first, of all others, and of the last.
+        let of = |first: u64, others: u64, last: u64| {
+            best(|primitive| {
+                let time = match primitive {
+                    _ if primitive == all[0] => first,
+                    _ if primitive == all[all.len() - 1] => last,
+                    _ => others,
+                };
+                Some(Duration::from_micros(time))
+            })
+        };
+        let (first, last) = (all.first().copied(), all.last().copied());
+        assert_eq!([of(1000, 1000, 1000), of(1000, 1000, 999), of(500, 1000, 1000)], [first; 3]);
+        assert_eq!([of(1000, 1000, 500), of(1000, 800, 400)], [last; 2]);
+        assert_eq!(best(|_| None), None);
+    }
+}

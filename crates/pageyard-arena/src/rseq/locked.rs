@@ -37,3 +37,14 @@ fn nanoseconds() -> f64 {
     };
     (0..SAMPLES).map(sample).fold(f64::INFINITY, f64::min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_instruction_takes_time() {
+        let taken = nanoseconds();
+        assert!(taken > 0.0 && taken.is_finite(), "{taken} ns");
+    }
+}
