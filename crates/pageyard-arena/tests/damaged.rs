@@ -1,7 +1,7 @@
 //! Bits of an engine's metadata flipped between calls with wild arguments: each call ends with a value.
 //!
-//! A failure prints the seed, and the calls that were made. With `PAGEYARD_DAMAGED=10000000`, as many words as that says.
-//! A process of its own, because assertions about any engine are off once something was damaged.
+//! A failure prints the seed, and the calls that were made. With `PAGEYARD_DAMAGED=10000000`, as many words as that
+//! says. A process of its own, because assertions about any engine are off once something was damaged.
 
 use pageyard_arena::hostile::damaged;
 use std::panic::catch_unwind;

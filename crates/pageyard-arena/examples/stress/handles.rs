@@ -15,8 +15,8 @@ use std::sync::Mutex;
 const BYTES: [usize; 3] = [4 << 20, 10 << 20, 32 << 20];
 /// Operations of a thread in a round.
 const CALLS: u64 = 50_000;
-/// Pages that a thread keeps at most, drawn for each: all that it gets, or so few that memory stays free to be purged and
-/// compacted. Of few, half are large: they take long to copy, and are written to meanwhile.
+/// Pages that a thread keeps at most, drawn for each: all that it gets, or so few that memory stays free to be purged
+/// and compacted. Of few, half are large: they take long to copy, and are written to meanwhile.
 const KEPT: [usize; 3] = [usize::MAX, 100, 10];
 /// Pages that wait for another thread.
 const WAITING: usize = 64;

@@ -162,8 +162,8 @@ fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> V
 }
 
 fn exclusive(subject: &str, plan: &Plan) -> bool {
-    // SAFETY: the storms' threads name their own CPU only, and no handler allocates. Those of handles, which name the CPU
-    // that they run on, have one for themselves.
+    // SAFETY: the storms' threads name their own CPU only, and no handler allocates. Those of handles, which name the
+    // CPU that they run on, have one for themselves.
     let make = || unsafe { Exclusive::by_cpu() };
     let entered = AtomicUsize::new(0);
     let keep = || -> Guard {

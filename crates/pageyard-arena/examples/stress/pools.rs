@@ -4,9 +4,9 @@
 //! Any thread becomes a pool's consumer while there is none. The memory is short, so that the engine refuses, and the
 //! rings are small, so that pages go back to the engine.
 //!
-//! Rules: no 64 bytes have two owners, by a record that shares nothing with the pools; of several threads that take back
-//! one address one wins; what is not out is refused; a page that was nowhere when its consumer was killed is recovered,
-//! and no other; all frames are free once everything came back.
+//! Rules: no 64 bytes have two owners, by a record that shares nothing with the pools; of several threads that take
+//! back one address one wins; what is not out is refused; a page that was nowhere when its consumer was killed is
+//! recovered, and no other; all frames are free once everything came back.
 
 use fastrand::Rng;
 use pageyard::watermark::WatermarkKnobs;
@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const FRAMES: u64 = 2048;
 /// The pools: orders of their pages, and places in their rings.
 const POOLS: [(u8, u32); 2] = [(0, 64), (2, 16)];
-/// The pool whose pages' addresses are contested. A thread that is late may take back the address of a page that has been
-/// out once more since, so no address of this pool is a thread's own.
+/// The pool whose pages' addresses are contested. A thread that is late may take back the address of a page that has
+/// been out once more since, so no address of this pool is a thread's own.
 const CONTESTED: usize = 1;
 /// Operations of a thread in a round.
 const CALLS: u64 = 20_000;
@@ -43,8 +43,8 @@ const WAITING: usize = 64;
 /// Bytes that have one owner in the record.
 const GRAIN: u64 = 64;
 
-/// Owners in the record that are no thread: none, the threads that contest an address, and whoever finds a page that was
-/// dropped.
+/// Owners in the record that are no thread: none, the threads that contest an address, and whoever finds a page that
+/// was dropped.
 const NOBODY: u32 = 0;
 const ANYBODY: u32 = u32::MAX;
 const DROPPED: u32 = u32::MAX - 1;

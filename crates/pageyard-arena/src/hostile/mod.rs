@@ -27,8 +27,8 @@ pub struct Target {
 
 /// Every target.
 ///
-/// [`damaged`] is none of those that a process may run beside others: once something was damaged, assertions about other
-/// engines are off.
+/// [`damaged`] is none of those that a process may run beside others: once something was damaged, assertions about
+/// other engines are off.
 pub const TARGETS: [Target; 3] = [
     Target { name: "engine", run: engine },
     Target { name: "pools", run: pools },

@@ -30,8 +30,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         drained
     }
 
-    /// Returns the frames to their zones that a call on a CPU can reach: those of all lists, or, where what protects them
-    /// keeps other CPUs out, of its own, and then the others count as in use.
+    /// Returns the frames to their zones that a call on a CPU can reach: those of all lists, or, where what protects
+    /// them keeps other CPUs out, of its own, and then the others count as in use.
     pub fn drain_reached(&self, cpu: CpuId) -> Drained {
         if self.percpu.reaches_others() {
             return self.drain(CpuSet::All);

@@ -524,17 +524,6 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_in_place_asks_for_a_pageblock_that_a_cpu_works_on_and_for_a_part_of_it_only_on_demand() {
-        let (one, unused) = (Order::ZERO, FRESH.with_current(true));
-        assert_eq!(FRESH.claim_in_place(one, MOVABLE, false), None);
-        assert_eq!(unused.claim_in_place(one, UNMOVABLE, false), None);
-        let used = unused.claim_in_place(one, MOVABLE, false).unwrap();
-        assert_eq!((used.free(), used.claim_in_place(one, MOVABLE, false).unwrap().free()), (511, 510));
-        assert_eq!(unused.claim_in_place(one, MOVABLE, true), None);
-        assert_eq!(used.claim_in_place(one, MOVABLE, true).unwrap().free(), 510);
-    }
-
-    #[test]
     fn a_whole_claim_wants_every_frame() {
         let huge = FRESH.claim_whole().unwrap();
         assert!(huge.is_huge() && huge.free() == 0 && huge.bin().is_none());

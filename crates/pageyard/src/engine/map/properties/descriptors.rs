@@ -33,15 +33,13 @@ fn has_free(parts: Parts, n: u32) -> bool {
     !parts.huge && !parts.hole && parts.used + u64::from(n) <= 512
 }
 
-/// A claim in place is a claim of one block, in a pageblock that some CPU works on and whose contents nobody needs to
-/// know.
+/// A claim in place is a claim of one block. It is refused where a claim is, and in a pageblock that no CPU works on, some
+/// of which is known to be zeros, whose hint says that it has no such block, or, where that is asked, that is all free.
 pub(super) fn claims_in_place(parts: Parts, order: Order, m: Migratetype, partly: bool) {
     let state = parts.state();
-    let Some(next) = state.claim_in_place(order, m, partly) else { return };
-    assert!(parts.current && !parts.some_zero && !parts.all_zero, "{parts:?}");
-    assert!(!partly || parts.used > 0, "{parts:?}");
-    assert_eq!(Some(next), state.claim(1 << order.get(), m), "{parts:?}, {order}");
-    assert!(order.get() <= state.hint(), "{parts:?}, {order}");
+    let allowed = parts.current && !parts.some_zero && !parts.all_zero && (!partly || parts.used > 0);
+    let expected = state.claim(1 << order.get(), m).filter(|_| allowed && order.get() <= state.hint());
+    assert_eq!(state.claim_in_place(order, m, partly), expected, "{parts:?}, {order}, {m:?}, {partly}");
 }
 
 /// A steal is a claim that changes the type, and the pageblock is no CPU's current one under the old type.
