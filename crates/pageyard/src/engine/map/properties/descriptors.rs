@@ -33,8 +33,9 @@ fn has_free(parts: Parts, n: u32) -> bool {
     !parts.huge && !parts.hole && parts.used + u64::from(n) <= 512
 }
 
-/// A claim in place is a claim of one block. It is refused where a claim is, and in a pageblock that no CPU works on, some
-/// of which is known to be zeros, whose hint says that it has no such block, or, where that is asked, that is all free.
+/// A claim in place is a claim of one block. It is refused where a claim is, and in a pageblock that no CPU works on,
+/// some of which is known to be zeros, whose hint says that it has no such block, or, where that is asked, that is all
+/// free.
 pub(super) fn claims_in_place(parts: Parts, order: Order, m: Migratetype, partly: bool) {
     let state = parts.state();
     let allowed = parts.current && !parts.some_zero && !parts.all_zero && (!partly || parts.used > 0);
