@@ -2,8 +2,8 @@
 
 use crate::ranges::machine;
 use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, Pageyard,
-    Pfn, PressureAllocator, Region, Request, TryLock, ZoneKind,
+    Config, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,
+    Pageyard, Pfn, PressureAllocator, Region, Request, TryLock, ZoneKind,
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
@@ -79,6 +79,30 @@ fn the_pageblock_that_was_chosen_last_goes_first_while_it_has_enough() {
     let blocks: Vec<u64> = (0..4).map(|_| take(&yard, &owner, 3).unwrap().0 / 512).collect();
     // From the first request on the second pageblock has more free frames.
     assert_eq!(blocks, [0; 4]);
+    owner.check(&[]);
+}
+
+#[test]
+fn a_pageblock_of_which_half_a_block_is_free_goes_before_one_that_has_more_free_frames() {
+    let yard = machine(false);
+    let owner = with_open(&yard, 2);
+    // Of the first pageblock seven in eight frames are free, in blocks of four at most; of the second one half is, in
+    // blocks of 16.
+    (0..512).step_by(8).for_each(|pfn| hold(&owner, &yard, pfn, 0, Use::Movable));
+    (512..1024).filter(|pfn| pfn % 32 >= 16).for_each(|pfn| hold(&owner, &yard, pfn, 0, Use::Movable));
+    assert_eq!(take(&yard, &owner, 5).unwrap().0 / 512, 1);
+    owner.check(&[]);
+}
+
+#[test]
+fn a_compaction_counts_the_words_that_it_reads_and_the_frames_that_it_looks_at() {
+    let yard = machine(false);
+    let owner = with_open(&yard, 2);
+    (0..1024).step_by(8).for_each(|pfn| hold(&owner, &yard, pfn, 0, Use::Movable));
+    take(&yard, &owner, 3).unwrap();
+    // A word of 64 frames, the frame in use to see whether it can be moved, and when it is isolated that frame and the
+    // three free blocks behind it.
+    assert_eq!(yard.stats()[Counter::CompactMigrateScanned], 64 + 1 + 4);
     owner.check(&[]);
 }
 
