@@ -25,8 +25,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The memory: four pageblocks.
-const FRAMES: u64 = 2048;
+/// The memory, by turns: a pageblock, of which threads want more than there is, and four.
+const FRAMES: [u64; 2] = [512, 2048];
+const MOST_FRAMES: u64 = FRAMES[1];
 /// The pools: orders of their pages, and places in their rings.
 const POOLS: [(u8, u32); 2] = [(0, 64), (2, 16)];
 /// The pool whose pages' addresses are contested. A thread that is late may take back the address of a page that has
@@ -114,7 +115,7 @@ struct Record(Vec<AtomicU32>);
 
 impl Record {
     fn new() -> Record {
-        Record((0..Frames(FRAMES).as_bytes() / GRAIN).map(|_| AtomicU32::new(NOBODY)).collect())
+        Record((0..Frames(MOST_FRAMES).as_bytes() / GRAIN).map(|_| AtomicU32::new(NOBODY)).collect())
     }
 
     /// Gives bytes to an owner; `from` says from which they may come.
@@ -528,7 +529,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
 
     fn call_wrongly(&mut self) {
         let (cx, pools) = (self.cx(), self.shared.pools);
-        let outside = PhysAddr(Frames(FRAMES).as_bytes() + self.rng.u64(..1 << 30));
+        let outside = PhysAddr(Frames(MOST_FRAMES).as_bytes() + self.rng.u64(..1 << 30));
         assert!(pools[0].put_raw(&cx, outside).is_err() && pools[1].take_raw(outside).is_err());
         // A page that a thread holds is out under no address.
         if let Some(page) = self.one_page() {
@@ -571,14 +572,15 @@ pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Pools {
     storm::rounds(plan, variant.name, |turn, total: &mut Pools| {
         let threads = variant.threads.unwrap_or(plan.threads);
         let cpus = if variant.naming == Naming::Own { threads } else { variant.cpus };
-        let yard = yard(cpus, percpu());
+        let frames = FRAMES[turn.number as usize % FRAMES.len()];
+        let yard = yard(Frames(frames), cpus, percpu());
         total.add(&round(&yard, variant, (threads, cpus), turn.seed));
         false
     })
 }
 
-fn yard<P: PerCpu>(cpus: u32, percpu: P) -> Yard<P> {
-    let regions = [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)];
+fn yard<P: PerCpu>(frames: Frames, cpus: u32, percpu: P) -> Yard<P> {
+    let regions = [Region::managed(Pfn(0), frames, NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).expect("one region is a map");
     let config = Config::new(cpus);
     let watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..config.watermark };
