@@ -8,7 +8,6 @@ use fastrand::Rng;
 use pageyard::{Frames, Order, PAGE_SIZE, PerCpu};
 use pageyard_arena::{Arena, Handle};
 use pageyard_testkit::storm::{self, Make, Plan, Variant};
-use std::fmt;
 use std::sync::Mutex;
 
 /// Sizes of the arenas: two pageblocks, five, and sixteen.
@@ -21,45 +20,25 @@ const KEPT: [usize; 3] = [usize::MAX, 100, 10];
 /// Pages that wait for another thread.
 const WAITING: usize = 64;
 
-/// The totals of a storm.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Handles {
-    /// Rounds, and operations.
-    pub rounds: u64,
-    pub operations: u64,
-    /// Pages made, and requests that were refused.
-    pub made: u64,
-    pub refused: u64,
-    /// Pages that another thread got.
-    pub handed_over: u64,
-    /// Frames that compactions isolated, moved, and could not move.
-    pub isolated: u64,
-    pub moved: u64,
-    pub given_up: u64,
-    /// Blocks that compactions made room for.
-    pub blocks: u64,
-    /// Frames that went back to the host.
-    pub purged: u64,
-}
-
-impl Handles {
-    fn add(&mut self, other: &Handles) {
-        self.rounds += other.rounds;
-        self.operations += other.operations;
-        self.made += other.made;
-        self.refused += other.refused;
-        self.handed_over += other.handed_over;
-        self.isolated += other.isolated;
-        self.moved += other.moved;
-        self.given_up += other.given_up;
-        self.blocks += other.blocks;
-        self.purged += other.purged;
-    }
-}
-
-impl fmt::Display for Handles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+pageyard_testkit::totals! {
+    /// The totals of a storm.
+    pub struct Handles {
+        /// Rounds, and operations.
+        pub rounds: u64,
+        pub operations: u64,
+        /// Pages made, and requests that were refused.
+        pub made: u64,
+        pub refused: u64,
+        /// Pages that another thread got.
+        pub handed_over: u64,
+        /// Frames that compactions isolated, moved, and could not move.
+        pub isolated: u64,
+        pub moved: u64,
+        pub given_up: u64,
+        /// Blocks that compactions made room for.
+        pub blocks: u64,
+        /// Frames that went back to the host.
+        pub purged: u64,
     }
 }
 
@@ -179,7 +158,7 @@ impl<'a, P: PerCpu> Thread<'_, 'a, P> {
         let Some(Held(handle, word)) = self.one() else { return };
         let number = handle.into_raw();
         // SAFETY: it is the number of a handle of this arena, for the first time.
-        let handle = unsafe { Handle::from_raw_in(self.arena, number) }.expect("nobody else has its number");
+        let handle = unsafe { Handle::from_raw_in(self.arena, number) }.expect("the number is a handle's");
         self.held.push(Held(handle, word));
     }
 
@@ -278,7 +257,7 @@ pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Handles {
                 .collect();
             let ended: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
             let did = ended.into_iter().map(|did| did.expect("no thread of the storm panics"));
-            did.for_each(|did| total.add(&did));
+            did.for_each(|did| *total += did);
         });
         let left = waiting.into_inner().expect("no thread panics while it has the lock");
         left.iter().for_each(Held::check);

@@ -24,7 +24,7 @@ Runs every kind of call at once for N seconds (60 by default): of the engine, of
 each under each protection of the per-CPU lists.
 KINDS and RULES are names separated by commas; a wrong one is answered with all of them.";
 
-/// What is stressed, and the protections, in the order in which they run.
+/// The subjects, and the protections of their lists, in the order in which they run.
 const SUBJECTS: [&str; 3] = ["engine", "handles", "pools"];
 const VARIANTS: [&str; 5] = ["rseq", "biased", "trylock", "exclusive", "alone"];
 

@@ -20,7 +20,6 @@ use pageyard_packets::{
 };
 use pageyard_testkit::storm::{self, Make, Naming, Plan, Variant};
 use std::alloc::Layout;
-use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -37,15 +36,15 @@ const CONTESTED: usize = 1;
 const CALLS: u64 = 20_000;
 /// Attempts of a thread in a duel for one address.
 const DUEL: u32 = 500;
-/// What a thread keeps at most of each kind.
+/// Parcels that a thread keeps at most, and blocks.
 const KEPT: usize = 24;
-/// What waits at most for another thread.
+/// Parcels that wait for another thread at most.
 const WAITING: usize = 64;
 /// Bytes that have one owner in the record.
 const GRAIN: u64 = 64;
 
-/// Owners in the record that are no thread: none, the threads that contest an address, and whoever finds a page that
-/// was dropped.
+/// Owners in the record that are no thread: of free bytes, of an address that threads contest, and of a page that was
+/// dropped.
 const NOBODY: u32 = 0;
 const ANYBODY: u32 = u32::MAX;
 const DROPPED: u32 = u32::MAX - 1;
@@ -58,55 +57,31 @@ type Consumer<'p, 'e, P> = PoolConsumer<'p, 'e, &'e Pageyard<'static, P>>;
 type OfPool<'p, 'e, P> = Fragment<'p, Pool<'e, P>>;
 type OfCache<'p, 'e, P> = Fragment<'p, FragPages<'e, &'e Pageyard<'static, P>>>;
 
-/// The totals of a storm.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pools {
-    /// Rounds, and operations.
-    pub rounds: u64,
-    pub operations: u64,
-    /// Pages taken, one by one or in batches, and requests that were refused.
-    pub pages: u64,
-    pub refused: u64,
-    /// Fragments carved.
-    pub fragments: u64,
-    /// Pages, batches and fragments that another thread got.
-    pub handed_over: u64,
-    /// Addresses that were contested, those taken and lent again in duels, and attempts that lost.
-    pub contested: u64,
-    pub duels: u64,
-    pub lost: u64,
-    /// Wrong calls, each of which was refused.
-    pub wrong: u64,
-    /// Pages that came back through a ring, and that found it full.
-    pub through_rings: u64,
-    pub rings_full: u64,
-    /// Pools closed while others gave back, and pages recovered from killed consumers.
-    pub closed: u64,
-    pub recovered: u64,
-}
-
-impl Pools {
-    fn add(&mut self, other: &Pools) {
-        self.rounds += other.rounds;
-        self.operations += other.operations;
-        self.pages += other.pages;
-        self.refused += other.refused;
-        self.fragments += other.fragments;
-        self.handed_over += other.handed_over;
-        self.contested += other.contested;
-        self.duels += other.duels;
-        self.lost += other.lost;
-        self.wrong += other.wrong;
-        self.through_rings += other.through_rings;
-        self.rings_full += other.rings_full;
-        self.closed += other.closed;
-        self.recovered += other.recovered;
-    }
-}
-
-impl fmt::Display for Pools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+pageyard_testkit::totals! {
+    /// The totals of a storm.
+    pub struct Pools {
+        /// Rounds, and operations.
+        pub rounds: u64,
+        pub operations: u64,
+        /// Pages taken, one by one or in batches, and requests that were refused.
+        pub pages: u64,
+        pub refused: u64,
+        /// Fragments carved.
+        pub fragments: u64,
+        /// Pages, batches and fragments that another thread got.
+        pub handed_over: u64,
+        /// Addresses that were contested, those taken and lent again in duels, and attempts that lost.
+        pub contested: u64,
+        pub duels: u64,
+        pub lost: u64,
+        /// Wrong calls, each of which was refused.
+        pub wrong: u64,
+        /// Pages that came back through a ring, and that found it full.
+        pub through_rings: u64,
+        pub rings_full: u64,
+        /// Pools closed while others gave back, and pages recovered from killed consumers.
+        pub closed: u64,
+        pub recovered: u64,
     }
 }
 
@@ -133,6 +108,11 @@ impl Record {
         self.give(bytes, |owner| owner == NOBODY || owner == DROPPED, me);
     }
 
+    /// Notes that a thread took back an address that was anybody's.
+    fn won(&self, bytes: &Range<u64>, me: u32) {
+        self.give(bytes, |owner| owner == ANYBODY || owner == DROPPED, me);
+    }
+
     /// Notes that a thread is about to give bytes to somebody else.
     fn gives(&self, bytes: &Range<u64>, me: u32, to: u32) {
         self.give(bytes, |owner| owner == me, to);
@@ -148,7 +128,7 @@ fn bytes_of_page<P: PerCpu>(page: &Page<'_, '_, P>) -> Range<u64> {
     bytes_of(page.pfn(), page.order())
 }
 
-/// What threads hand to each other.
+/// A page, a batch or a fragment, to be kept or handed over.
 #[expect(clippy::large_enum_variant, reason = "a batch is handed over as it is")]
 enum Parcel<'p, 'e, P: PerCpu> {
     Page(Page<'p, 'e, P>),
@@ -170,7 +150,7 @@ impl<P: PerCpu> Parcel<'_, '_, P> {
     }
 }
 
-/// What the threads of a round share.
+/// The state that the threads of a round share.
 struct Shared<'p, 'e, P: PerCpu> {
     yard: &'e Pageyard<'static, P>,
     /// CPUs that its threads may name.
@@ -255,7 +235,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
         Cx::on(CpuId(cpu))
     }
 
-    /// Keeps what it got; gives something back first where it has enough.
+    /// Keeps what it got, and gives something back where that is too much.
     fn keep(&mut self, parcel: Parcel<'p, 'e, P>) {
         parcel.each(|bytes| self.shared.record.got(bytes, self.me));
         self.kept.push(parcel);
@@ -281,13 +261,8 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     /// Takes out a page that it keeps.
     fn one_page(&mut self) -> Option<Page<'p, 'e, P>> {
         let at = self.kept.iter().position(|parcel| matches!(parcel, Parcel::Page(_)))?;
-        match self.kept.swap_remove(at) {
-            Parcel::Page(page) => Some(page),
-            other => {
-                self.kept.push(other);
-                None
-            }
-        }
+        let Parcel::Page(page) = self.kept.swap_remove(at) else { unreachable!("it is a page") };
+        Some(page)
     }
 
     // Consumers.
@@ -391,13 +366,13 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     fn contest(&mut self) {
         let Some(page) = self.one_page() else { return };
         let slot = &self.shared.contested[self.rng.usize(..4)];
-        if !std::ptr::eq(page.pool(), &self.shared.pools[CONTESTED]) || slot.load(Relaxed) != 0 {
+        if self.nth(page.pool()) != CONTESTED || slot.load(Relaxed) != 0 {
             self.kept.push(Parcel::Page(page));
             return;
         }
         self.shared.record.gives(&bytes_of_page(&page), self.me, ANYBODY);
         self.did.contested += 1;
-        // One that was there already is taken back by whoever saw it, or at the end.
+        // Where two threads do this at once, the address that is overwritten is out until the round ends.
         slot.store(page.into_raw().0, Relaxed);
     }
 
@@ -411,7 +386,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
                 Some(Ok(page)) => {
                     let start = page.pfn().address().0;
                     let first = start..start + GRAIN;
-                    self.shared.record.give(&first, |owner| owner == ANYBODY || owner == DROPPED, self.me);
+                    self.shared.record.won(&first, self.me);
                     self.shared.record.gives(&first, self.me, ANYBODY);
                     slot.store(page.into_raw().0, Relaxed);
                     self.did.duels += 1;
@@ -434,18 +409,14 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
             self.give_back();
             std::thread::yield_now();
         }
-        match self.shared.pools[CONTESTED].take_raw(PhysAddr(at)) {
-            Ok(page) => {
-                let _ = slot.compare_exchange(at, 0, Relaxed, Relaxed);
-                let bytes = bytes_of_page(&page);
-                self.shared.record.give(&bytes, |owner| owner == ANYBODY || owner == DROPPED, self.me);
-                self.kept.push(Parcel::Page(page));
-            }
-            Err(_) => {
-                let _ = slot.compare_exchange(at, 0, Relaxed, Relaxed);
-                self.did.lost += 1;
-            }
-        }
+        let taken = self.shared.pools[CONTESTED].take_raw(PhysAddr(at));
+        let _ = slot.compare_exchange(at, 0, Relaxed, Relaxed);
+        let Ok(page) = taken else {
+            self.did.lost += 1;
+            return;
+        };
+        self.shared.record.won(&bytes_of_page(&page), self.me);
+        self.kept.push(Parcel::Page(page));
     }
 
     // Giving back.
@@ -470,8 +441,13 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
         }
     }
 
+    /// Returns which of the two pools it is.
+    fn nth(&self, pool: &Pool<'e, P>) -> usize {
+        usize::from(std::ptr::eq(pool, &self.shared.pools[1]))
+    }
+
     fn give_page(&mut self, cx: &Cx, page: Page<'p, 'e, P>, how: u8) {
-        let nth = usize::from(std::ptr::eq(page.pool(), &self.shared.pools[1]));
+        let nth = self.nth(page.pool());
         match (how, &mut self.consumers[nth]) {
             (0, _) => drop(page),
             (1..=3, Some(consumer)) => consumer.put(cx, page).expect("the page was its holder's"),
@@ -491,7 +467,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     }
 
     fn give_batch(&mut self, cx: &Cx, mut batch: Batch<'p, 'e, P>, how: u8) {
-        let nth = usize::from(std::ptr::eq(batch.pool(), &self.shared.pools[1]));
+        let nth = self.nth(batch.pool());
         match (how, &mut self.consumers[nth]) {
             (0, _) => drop(batch),
             (1..=3, Some(consumer)) => consumer.put_bulk(cx, batch).expect("the pages were their holder's"),
@@ -574,7 +550,7 @@ pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Pools {
         let cpus = if variant.naming == Naming::Own { threads } else { variant.cpus };
         let frames = FRAMES[turn.number as usize % FRAMES.len()];
         let yard = yard(Frames(frames), cpus, percpu());
-        total.add(&round(&yard, variant, (threads, cpus), turn.seed));
+        *total += round(&yard, variant, (threads, cpus), turn.seed);
         false
     })
 }
@@ -623,7 +599,7 @@ fn round<P: PerCpu>(
                 .collect();
             let ended: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
             let each = ended.into_iter().map(|did| did.expect("no thread of the storm panics"));
-            each.for_each(|one| did.add(&one));
+            each.for_each(|one| did += one);
         });
         finish(shared, seed, &mut did);
     }

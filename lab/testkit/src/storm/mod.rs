@@ -84,6 +84,28 @@ pub fn current() -> (u64, u64) {
     (number, seed)
 }
 
+/// Declares the totals of a storm: counts that add up, and are printed by their names.
+#[macro_export]
+macro_rules! totals {
+    ($(#[$of:meta])* pub struct $name:ident { $($(#[$about:meta])* pub $count:ident: u64,)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name { $($(#[$about])* pub $count: u64,)* }
+
+        impl ::std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: $name) {
+                $(self.$count += other.$count;)*
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Debug::fmt(self, f)
+            }
+        }
+    };
+}
+
 /// A round, for what runs in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
