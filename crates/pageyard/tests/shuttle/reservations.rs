@@ -1,6 +1,6 @@
 //! Reservations of several blocks: what a list's refill claims at a time, on a stack and on a CPU's scratch memory.
 
-use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore};
+use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore, explore_some};
 use pageyard::Migratetype::{Movable, Unmovable};
 use pageyard::{CpuId, CpuSet, Cx, Order, PageAllocator, Pfn};
 use shuttle::rand::Rng;
@@ -90,6 +90,35 @@ fn refills_of_several_blocks_and_frees_of_a_pageblock_that_two_cpus_share() {
         held.extend(m.takes_what_is_free());
         m.end(held);
     });
+}
+
+/// One CPU claims half of a pageblock while another claims a single frame, which may come from the middle of the first
+/// half: then what was taken of that half is given back, and the second half is taken instead. The other CPU looks for
+/// the largest run meanwhile, and may see neither half. `again` says whether the first works on the pageblock already.
+fn half_a_pageblock_beside_a_frame(again: bool) {
+    // What is looked for takes three changes of threads in their places: about one of 600 random schedules has them.
+    explore_some("half a pageblock", 3000, move || {
+        let m = Machine::new(1, false);
+        if again {
+            let frame = m.movable(0, 0).unwrap();
+            m.free(0, frame);
+        }
+        let parts: [Part; 2] =
+            [|m| m.movable(0, 8).into_iter().collect(), |m| m.movable(1, 0).into_iter().collect()];
+        let mut held = all(&m, &parts);
+        held.extend(m.takes_what_is_free());
+        m.end(held);
+    });
+}
+
+#[test]
+fn half_a_pageblock_that_is_new_to_its_cpu_beside_a_frame() {
+    half_a_pageblock_beside_a_frame(false);
+}
+
+#[test]
+fn half_a_pageblock_that_its_cpu_emptied_beside_a_frame() {
+    half_a_pageblock_beside_a_frame(true);
 }
 
 /// Makes calls that the scheduler's randomness chooses, on lists that take many frames at a time.
