@@ -138,8 +138,9 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         PoolPage::new(self, at.pfn())
     }
 
-    /// Turns the address of a page back into the page, once for each [`PoolPage::into_raw`]. (The last fragment of a
-    /// page cannot be told from the page.) A page of which there are several fragments is refused.
+    /// Turns the address of a page back into the page, once for each [`PoolPage::into_raw`]. A page of which there are
+    /// several fragments is refused. The last fragment of a page cannot be told from the page: an address that is kept
+    /// too long, while its page comes back and is carved, takes it from the holder of that fragment.
     ///
     /// # Errors
     /// [`PutError`]; nothing changed.

@@ -1,4 +1,4 @@
-//! A storm of packet buffers: two pools of pages and an owner of fragments over one engine, whose threads take pages,
+//! A storm of packet buffers: three pools of pages and an owner of fragments over one engine, whose threads take pages,
 //! batches and fragments, give them back in every way there is, hand them to each other, and contest addresses.
 //!
 //! Any thread becomes a pool's consumer while there is none. The memory is short, so that the engine refuses, and the
@@ -28,10 +28,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const FRAMES: [u64; 2] = [512, 2048];
 const MOST_FRAMES: u64 = FRAMES[1];
 /// The pools: orders of their pages, and places in their rings.
-const POOLS: [(u8, u32); 2] = [(0, 64), (2, 16)];
+const POOLS: [(u8, u32); 3] = [(0, 64), (2, 16), (2, 16)];
 /// The pool whose pages' addresses are contested. A thread that is late may take back the address of a page that has
-/// been out once more since, so no address of this pool is a thread's own.
-const CONTESTED: usize = 1;
+/// been out once more since. So no address of this pool is a thread's own, and no page of it is carved: its last
+/// fragment could not be told from the page.
+const CONTESTED: usize = 2;
 /// Operations of a thread in a round.
 const CALLS: u64 = 20_000;
 /// Attempts of a thread in a duel for one address.
@@ -155,7 +156,7 @@ struct Shared<'p, 'e, P: PerCpu> {
     yard: &'e Pageyard<'static, P>,
     /// CPUs that its threads may name.
     cpus: u32,
-    pools: &'p [Pool<'e, P>; 2],
+    pools: &'p [Pool<'e, P>; POOLS.len()],
     fragments: &'p FragPages<'e, &'e Pageyard<'static, P>>,
     record: Record,
     waiting: Mutex<Vec<(u32, Parcel<'p, 'e, P>)>>,
@@ -169,7 +170,7 @@ struct Thread<'s, 'p, 'e, P: PerCpu> {
     me: u32,
     naming: Naming,
     rng: Rng,
-    consumers: [Option<Consumer<'p, 'e, P>>; 2],
+    consumers: [Option<Consumer<'p, 'e, P>>; POOLS.len()],
     cache: PageFrag<'p, 'e, &'e Pageyard<'static, P>>,
     kept: Vec<Parcel<'p, 'e, P>>,
     blocks: Vec<BlockId>,
@@ -183,7 +184,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
             me,
             naming,
             rng: Rng::with_seed(seed ^ u64::from(me)),
-            consumers: [None, None],
+            consumers: [None, None, None],
             cache: shared.fragments.cache(),
             kept: Vec::new(),
             blocks: Vec::new(),
@@ -268,19 +269,19 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     // Consumers.
 
     fn become_consumer(&mut self) {
-        let nth = self.rng.usize(..2);
+        let nth = self.rng.usize(..POOLS.len());
         if self.consumers[nth].is_none() {
             self.consumers[nth] = self.shared.pools[nth].consumer();
         }
     }
 
     fn leave(&mut self) {
-        self.consumers[self.rng.usize(..2)] = None;
+        self.consumers[self.rng.usize(..POOLS.len())] = None;
     }
 
     /// Closes a pool. What is out comes back later.
     fn close(&mut self) {
-        let (nth, cx) = (self.rng.usize(..2), self.cx());
+        let (nth, cx) = (self.rng.usize(..POOLS.len()), self.cx());
         if self.rng.u8(..8) == 0
             && let Some(consumer) = self.consumers[nth].take()
         {
@@ -290,7 +291,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     }
 
     fn take_page(&mut self) {
-        let (nth, cx) = (self.rng.usize(..2), self.cx());
+        let (nth, cx) = (self.rng.usize(..POOLS.len()), self.cx());
         let Some(consumer) = &mut self.consumers[nth] else { return };
         match consumer.get(&cx) {
             Ok(page) => {
@@ -302,7 +303,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     }
 
     fn take_batch(&mut self) {
-        let (nth, cx) = (self.rng.usize(..2), self.cx());
+        let (nth, cx) = (self.rng.usize(..POOLS.len()), self.cx());
         let most = if self.rng.bool() { PoolConfig::BATCH } else { self.rng.usize(1..16) };
         let Some(consumer) = &mut self.consumers[nth] else { return };
         match consumer.get_bulk(&cx, most) {
@@ -320,7 +321,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     }
 
     fn carve_of_pool(&mut self) {
-        let (nth, cx, layout) = (self.rng.usize(..2), self.cx(), self.layout(2048));
+        let (nth, cx, layout) = (self.rng.usize(..CONTESTED), self.cx(), self.layout(2048));
         let Some(consumer) = &mut self.consumers[nth] else { return };
         match consumer.frag(&cx, layout) {
             Ok(fragment) => {
@@ -441,9 +442,10 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
         }
     }
 
-    /// Returns which of the two pools it is.
+    /// Returns which of the pools it is.
     fn nth(&self, pool: &Pool<'e, P>) -> usize {
-        usize::from(std::ptr::eq(pool, &self.shared.pools[1]))
+        let it = self.shared.pools.iter().position(|other| std::ptr::eq(pool, other));
+        it.expect("it is one of the storm's")
     }
 
     fn give_page(&mut self, cx: &Cx, page: Page<'p, 'e, P>, how: u8) {
@@ -489,7 +491,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     }
 
     fn give_fragment(&mut self, cx: &Cx, fragment: OfPool<'p, 'e, P>, how: u8) {
-        let nth = usize::from(how % 2);
+        let nth = usize::from(how) % CONTESTED;
         let refused = match &mut self.consumers[nth] {
             Some(consumer) if how < 4 => consumer.put_frag(cx, fragment),
             _ => fragment.put(cx),
@@ -506,7 +508,7 @@ impl<'s, 'p, 'e, P: PerCpu> Thread<'s, 'p, 'e, P> {
     fn call_wrongly(&mut self) {
         let (cx, pools) = (self.cx(), self.shared.pools);
         let outside = PhysAddr(Frames(MOST_FRAMES).as_bytes() + self.rng.u64(..1 << 30));
-        assert!(pools[0].put_raw(&cx, outside).is_err() && pools[1].take_raw(outside).is_err());
+        assert!(pools[0].put_raw(&cx, outside).is_err() && pools[CONTESTED].take_raw(outside).is_err());
         // A page that a thread holds is out under no address.
         if let Some(page) = self.one_page() {
             let at = page.pfn().address();
