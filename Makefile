@@ -48,7 +48,7 @@ verify-here:
 	$(MAKE) --jobs=2 --output-sync=target \
 		test-recordings $(EXPERIMENT_TESTS) test-shuttle test-loom test-stop test-freestanding test-bounds test-portable
 
-VERIFY_STRESS_SECONDS ?= 20
+VERIFY_STRESS_SECONDS ?= 10
 verify: test
 	$(MAKE) test-laboratory
 	$(MAKE) verify-here
