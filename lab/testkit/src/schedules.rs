@@ -42,8 +42,8 @@ pub fn once(model: impl Fn() + Sync + Send + 'static) {
 
 /// Tries every way to stop the first threads that the model starts once each: the first before each of its steps, or of
 /// as many as `most` says, then the next before each of its own while that one is stopped, and so on; then they go on
-/// in the same order, each to its end. The steps of the second count from [`stop_from_here`] on, without which it is not
-/// stopped, and those of the others from their first.
+/// in the same order, each to its end. The steps of the second count from [`stop_from_here`] on, without which it is
+/// not stopped, and those of the others from their first.
 pub fn stop_everywhere(name: &str, most: &[u64], model: impl Fn() + Sync + Send + 'static) {
     let start = std::time::Instant::now();
     let stops = Stops {
